@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -14,13 +15,13 @@ from gravbench.config.settings import Measure
 from gravbench.errors import InputError
 from gravbench.explain import ablations, peaks, predicting
 from gravbench.explain.assembling import compiled, missing
-from gravbench.explain.changes import changes
+from gravbench.explain.changes import CHANGING_RESULTS, changes
 from gravbench.explain.peaks import Peaks
 from gravbench.explain.predicting import again
 from gravbench.explain.recorded_kernels import asked_of
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Resources
-from gravbench.model.variant import discover
+from gravbench.model.variant import Operations, discover
 from gravbench.toolkits.interface import FLAGS, Timing
 from test_peaks import FakeGpu
 
@@ -41,7 +42,7 @@ APPLY = {
 
 def made(name, registers=80):
     variant = VARIANTS[name]
-    return changes(variant, variant.complete({}), variant.cuda_source(GRAVITY), registers)
+    return changes(variant, variant.complete({}), GRAVITY, registers)
 
 
 @pytest.mark.parametrize("name", APPLY)
@@ -69,17 +70,37 @@ def test_a_changed_kernel_compiles_and_lacks_what_was_taken_from_it(name):
             assert "Used 40 registers" in own
 
 
-def test_a_text_that_has_no_such_place_is_not_changed():
-    variant = VARIANTS["tiled"]
-    found, left = changes(variant, variant.complete({}), "extern void k();", 24)
-    assert all(one.axes for one in found)
-    assert left["no square root"] == "its kernel has no such operation"
+@pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.has_cuda_c])
+def test_each_operation_that_a_variant_declares_is_changed_in_its_text(name):
+    variant = VARIANTS[name]
+    source = variant.cuda_source(GRAVITY)
+    for change in made(name)[0]:
+        if change.name in CHANGING_RESULTS:
+            assert change.text != source
+    assert all(call.startswith("inverse_sqrt(") for call in variant.operations.rsqrts)
+    assert all(call.endswith(", eps2)") for call in variant.operations.contributions)
+    assert all(
+        f", {number});" in statement or ".ax" in number for statement, number in variant.operations.additions.items()
+    )
+
+
+def test_an_operation_that_is_not_in_the_text_is_an_error():
+    variant = replace(VARIANTS["tiled"], operations=Operations(staging=("tile[k] = 0;",)))
+    with pytest.raises(InputError, match=r"tiled\.py: operations has 'tile\[k\] = 0;', which is not in its CUDA C"):
+        changes(variant, variant.complete({}), GRAVITY, 24)
+
+
+def test_without_declared_operations_the_root_of_the_interaction_alone_is_replaced():
+    variant = replace(VARIANTS["tiled"], operations=Operations())
+    found, left = changes(variant, variant.complete({}), GRAVITY, 24)
+    assert [one.name for one in found if not one.axes] == ["no square root"]
+    assert left["no staging"] == "its kernel has no such operation"
     assert left["half the registers"] == "it uses only 24"
 
 
 def test_launch_shapes_are_those_that_the_variant_takes():
     variant = VARIANTS["tiled"]
-    found, _ = changes(variant, variant.complete({"p": 32, "unroll": 32}), variant.cuda_source(GRAVITY), 40)
+    found, _ = changes(variant, variant.complete({"p": 32, "unroll": 32}), GRAVITY, 40)
     assert [dict(one.axes) for one in found if one.axes] == [{"p": 64}]
 
 

@@ -12,6 +12,7 @@ from graphlib import TopologicalSorter
 import pytest
 
 from conftest import ROOT
+from gravbench.model.variant import discover
 
 FOLDERS = {"gravbench": "harness", "gravbench.variants": "variants", "gravbench.configs": "configs"}
 DOCUMENT = ROOT / "docs" / "explanation" / "architecture.md"
@@ -152,6 +153,24 @@ def test_a_variant_imports_of_the_harness_only_what_a_variant_is(module):
 def test_nothing_imports_a_variant_by_name():
     outside = SOURCES.keys() - below(SOURCES, "gravbench.variants")
     assert [module for module in outside if below(graph()[module], "gravbench.variants")] == []
+
+
+# What words that are also names of variants mean otherwise: a pipe, a kind of instruction, and a method of texts.
+OTHER_MEANINGS = {
+    "tensor": (r'^TENSOR = "tensor"$', "tensor cores"),
+    "shuffle": (r'"shuffle"', "32 shuffle", r"void shuffle\("),
+    "split": (r"\.split\(",),
+}
+
+
+@pytest.mark.parametrize("name", discover())
+def test_what_explains_a_kernel_names_no_variant(name):
+    others = "|".join(OTHER_MEANINGS.get(name, ()))
+    for path in sorted((ROOT / "harness" / "explain").glob("*.*")):
+        text = path.read_text("utf-8")
+        rest = re.sub(others, "", text, flags=re.MULTILINE) if others else text
+        lines = [line.strip() for line in rest.splitlines() if re.search(rf"\b{name}\b", line)]
+        assert not lines, f"{path.name} names the variant {name}: {lines[0]}"
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -43,12 +43,13 @@ def limit(record, part="latency", share=0.416):
     )
 
 
-def test_the_largest_part_is_named_and_instructions_are_one(few):
+def test_the_largest_part_is_named_and_issuing_instructions_is_one(few):
     record = few[0]
     each = 1e12 * record.median_seconds / record.evaluated / 100
     shares = (("arithmetic", 30), ("other instructions", 15), ("latency", 40), ("unexplained", 15))
     found = limit_of(record, [Part(name, share * each, f"of {name}") for name, share in shares])
-    assert found.words == "instructions 45 %"
+    assert found.words == "issue-bound 45 %"
+    assert found.model_copy(update={"part": "instructions"}).words == found.words, "as earlier versions wrote it"
     assert found.reason == "of arithmetic; of other instructions"
     assert Limits(limits=[found]).of(record) is found
     late = limit_of(record, [Part("arithmetic", 30 * each, "a"), Part("launch", 70 * each, "l")])

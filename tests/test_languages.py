@@ -25,6 +25,8 @@ VARIANTS = discover()
 PAGE = (ROOT / "docs" / "explanation" / "languages.md").read_text("utf-8")
 FOUND = re.search(r"<!-- languages: python -m gravbench.explain.languages (.+?) -->\n(.*?)<!-- end", PAGE, re.DOTALL)
 ROWS = [[cell.strip() for cell in line.split("|")] for line in FOUND[2].splitlines() if "| `" in line]
+GIVEN = languages.arguments(FOUND[1].split())
+BESIDE = languages.kernels_of(GIVEN.beside, VARIANTS)
 CELLS = {(cells[1].strip("`"), cells[2]): cells for cells in ROWS}
 
 
@@ -85,7 +87,7 @@ def test_a_speed_is_of_the_fastest_case_of_its_variant_and_toolkit():
         record("naive", 1e-3, n=65536, dtype="float64"),
         record("jax_jit", 8e-3, n=65536, toolkit="jax"),
     ]
-    rows = {row.variant: row for row in languages.rows(VARIANTS, records)}
+    rows = {row.variant: row for row in languages.rows(VARIANTS, records, [("naive", "cupy")])}
     assert rows["naive"].timed.record is records[1]
     assert rows["jax_jit"].timed.record is records[-1]
     assert rows["cute_tiles"].timed is None
@@ -105,9 +107,22 @@ def test_records_that_cannot_be_compared_are_refused():
             languages.rows(VARIANTS, records)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tield:cupy", "--beside tield:cupy: no such variant; did you mean tiled"),
+        ("tiled:jax", "--beside tiled:jax: tiled has no such kernel; "),
+    ],
+)
+def test_a_kernel_that_is_not_there_is_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        languages.kernels_of(text, VARIANTS)
+
+
 @pytest.mark.usefixtures("uncounted")
 def test_the_page_has_the_lines_and_speeds_of_today():
-    rows = languages.rows(VARIANTS, [one for run in FOUND[1].split() for one in RecordFile(find(run)).read()])
+    records = [one for run in GIVEN.runs for one in RecordFile(find(run)).read()]
+    rows = languages.rows(VARIANTS, records, BESIDE)
     assert list(CELLS) == [(row.variant, row.language) for row in rows]
     assert len(CELLS) == len(ROWS)
     again = languages.markdown(rows, languages.Here(VARIANTS))

@@ -24,7 +24,7 @@ from gravbench.explain.bounds import bound
 from gravbench.explain.dependency_chains import bank_conflicts, longest_chain
 from gravbench.explain.machine_code import Instruction, Loop, around, innermost, parse
 from gravbench.explain.occupancy import occupancy
-from gravbench.explain.pipes import ISSUE, PIPES, WORK, is_root, lanes, passes_of, pipe_of, work_of
+from gravbench.explain.pipes import ISSUE, PIPES, WORK, is_rsqrt, lanes, passes_of, pipe_of, work_of
 from gravbench.explain.recorded_kernels import asked_of
 from gravbench.explain.source_lines import places
 from gravbench.explain.trip_counts import trips
@@ -143,7 +143,7 @@ def test_of_two_loops_side_by_side_the_one_with_more_roots_is_the_inner_one():
     code = instructions(NESTED)
     loops = code.loops()
     assert loops == [Loop(1, 8), Loop(2, 4), Loop(5, 7)]
-    roots = [place for place, one in enumerate(code.instructions) if is_root(one.opcode)]
+    roots = [place for place, one in enumerate(code.instructions) if is_rsqrt(one.opcode)]
     assert innermost(loops, roots) == [Loop(5, 7)]
     assert around(loops, Loop(5, 7)) == Loop(1, 8)
     assert around(loops, Loop(1, 8)) is None
@@ -212,8 +212,8 @@ def test_suffixes_do_not_change_the_pipe(opcode, suffixes):
 
 @pytest.mark.parametrize(("opcode", "root"), [("MUFU.RSQ", True), ("MUFU.RSQ.FTZ", True), ("MUFU.RSQ64H", True)])
 def test_roots_are_told(opcode, root):
-    assert is_root(opcode) is root
-    assert not is_root(opcode.replace("RSQ", "RCP"))
+    assert is_rsqrt(opcode) is root
+    assert not is_rsqrt(opcode.replace("RSQ", "RCP"))
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_120"])

@@ -293,7 +293,7 @@ def test_an_approximation_is_judged_by_the_mean_of_one_whole_cycle():
     turns[0] = 0.8
     errors, objection = judge.verdict()
     assert errors.error_cycle_max == pytest.approx(0.1 / 3)
-    assert re.search(r"largest error 0\.0\d+ of the sum of the pulls' magnitudes \(0\.033 of", objection)
+    assert re.search(r"largest error 0\.0\d+ of the sum of the contributions' magnitudes \(0\.033 of", objection)
 
 
 def cancelling(n, seed):
@@ -315,7 +315,7 @@ def test_errors_that_come_from_cancellation_are_not_wrong():
     limits = limits_of(DIRECT_SUM["float32"], sums, comparing.ACCELERATION, "float32")
     assert objection_to(errors, limits) is None
     found[0] += 1e-4 * sums.magnitudes[0]
-    assert "largest error 0.0001 of the sum of the pulls' magnitudes" in objection_to(
+    assert "largest error 0.0001 of the sum of the contributions' magnitudes" in objection_to(
         compare(found, sums.exact, magnitudes=sums.magnitudes), limits
     )
 

@@ -7,13 +7,12 @@ from conftest import ROOT
 from emulator import COMPILER, Emulator
 from gravbench.explain import peaks
 from gravbench.explain.assembling import assemble, missing
-from gravbench.explain.machine_code import Loop
-from gravbench.explain.parts_of_walk import Walked, counted, loops_of, parts
+from gravbench.explain.kernel_code import KernelCode
+from gravbench.explain.machine_code import Code
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.pipes import is_root
+from gravbench.explain.pipes import is_rsqrt
 from gravbench.explain.recorded_kernels import asked_of
 from gravbench.explain.shape import shape_of
-from gravbench.explain.tree_walks import walks
 from gravbench.explain.waterfall import waterfall
 from gravbench.explain.work import work_of
 from gravbench.model import generators, initial_conditions
@@ -21,6 +20,8 @@ from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.toolkits.interface import FLAGS
+from gravbench.variants.resident.tree_walks import walks
+from gravbench.variants.resident.walk_parts import counted, loops_of, means
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 VARIANT = discover()["resident_tree"]
@@ -53,7 +54,14 @@ def built(**axes):
     (one,) = [one for one in asked_of(VARIANT, axes, "float32", GRAVITY) if one.stem == "resident_tree"]
     defined = [f"-D{name}={value}" for name, value in one.constants]
     code = assemble(VARIANT.cuda_source(GRAVITY), one.stem, "sm_90", [*FLAGS, *defined]).code
-    return code, [at for at, each in enumerate(code.instructions) if is_root(each.opcode)], dict(one.constants)
+    roots = [at for at, each in enumerate(code.instructions) if is_rsqrt(each.opcode)]
+    return code, KernelCode(code, roots, dict(one.constants))
+
+
+def passes(kernel, divided):
+    """The parts of a kernel, each with its name, its instructions and how often it is run."""
+    times = [part.times / divided.interactions for part in divided.parts]
+    return [(part.name, kernel.pass_of(part), each) for part, each in zip(divided.parts, times, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -67,17 +75,17 @@ def built(**axes):
     ids=str,
 )
 def test_each_interaction_of_the_walk_has_a_root(axes):
-    code, roots, constants = built(**axes)
-    walked = Walked(cells=1000.0, bodies=400.0, leaf_size=16)
-    loops = loops_of(code.loops(), roots, constants)
-    found = {name: (done, times) for name, done, times in parts(code, code.loops(), loops, constants, walked)}
+    _, kernel = built(**axes)
+    loops, constants = loops_of(kernel), kernel.constants
+    divided = means(kernel, loops, cells=1000.0, bodies=400.0, leaf_size=16)
+    found = {name: (done, times) for name, done, times in passes(kernel, divided)}
     assert list(found) == ["cells", "bodies", "steps"]
     assert (loops.cells_at_once, loops.bodies_at_once) == (2 if axes["moments"] == "quadrupole" else 4, 4)
 
     def roots_of(name):
         done, times = found[name]
         own = [*done.before, *[each for _ in range(done.turns) for each in done.inner], *done.after]
-        return sum(is_root(each.opcode) for each in own) * times
+        return sum(is_rsqrt(each.opcode) for each in own) * times
 
     assert roots_of("cells") == pytest.approx(1000 / 1400)
     assert roots_of("bodies") == pytest.approx(400 / 1400)
@@ -87,15 +95,17 @@ def test_each_interaction_of_the_walk_has_a_root(axes):
 
 
 def test_code_without_the_two_loops_has_no_parts():
-    code, roots, constants = built()
-    assert loops_of([Loop(0, len(code.instructions) - 1)], roots, constants) is None
+    code, kernel = built()
+    without = KernelCode(Code(code.instructions), kernel.rsqrts, kernel.constants)
+    assert without.loops == []
+    assert loops_of(kernel) is not None
+    assert loops_of(without) is None
 
 
 def test_a_loop_over_many_boxes_is_a_part_of_each_step():
-    code, roots, constants = built(group=64, boxes=8, warps=4, p=128)
-    loops = loops_of(code.loops(), roots, constants)
-    found = [done for name, done, _ in parts(code, code.loops(), loops, constants, Walked(1000.0, 400.0, 16))[2:]]
-    assert [done.turns for done in found] == [1, 4], "four turns of four boxes"
+    _, kernel = built(group=64, boxes=8, warps=4, p=128)
+    divided = means(kernel, loops_of(kernel), 1000.0, 400.0, 16)
+    assert [part.turns for part in divided.parts[2:]] == [1, 4], "four turns of four boxes"
 
 
 @pytest.mark.slow
@@ -156,13 +166,14 @@ def test_what_the_walks_of_a_record_meet_is_what_it_counted(records):
 
 
 def test_what_each_warp_runs_adds_up_to_the_parts():
-    code, roots, constants = built(moments="quadrupole")
-    loops = loops_of(code.loops(), roots, constants)
+    _, kernel = built(moments="quadrupole")
     followed = walks(generators.plummer(3000, 3, 0.05), VARIANT.complete({"moments": "quadrupole"}), 2)
-    found = counted(code, code.loops(), loops, followed)
+    divided = counted(kernel, loops_of(kernel), followed)
+    found = passes(kernel, divided)
     assert [name for name, *_ in found] == ["cells", "cells", *["bodies"] * 3, "steps", "before and after"]
     roots_of = sum(
-        each.sum() * sum(is_root(one.opcode) for one in [*done.before, *done.inner, *done.after])
+        (each * divided.interactions).sum()
+        * sum(is_rsqrt(one.opcode) for one in [*done.before, *done.inner, *done.after])
         for name, done, each in found
         if name in ("cells", "bodies")
     )
@@ -193,6 +204,5 @@ def test_without_times_of_stages_all_launches_are_of_the_kernel(records):
     record = records[0].model_copy(update={"stages_seconds": {}})
     work = work_of(record, "sm_90", shape_of(record))
     assert work.stage == ""
-    assert work.launches > 5
+    assert work.launches == work_of(records[0], "sm_90", shape_of(records[0])).launches > 5
     assert "other stages" not in {part.name for part in waterfall(record, "sm_90", Peaks())}
-    assert work_of(records[0], "sm_90", shape_of(records[0])).launches == 1

@@ -14,10 +14,11 @@ from gravbench.explain.assembling import assemble, missing
 from gravbench.explain.machine_code import Instruction
 from gravbench.explain.peaks import Peak, Peaks
 from gravbench.explain.schedule import Pass, clocks
-from gravbench.explain.shape import Shape, UnmodelledError, shape_of
+from gravbench.explain.shape import Shape, shape_of
 from gravbench.explain.waterfall import waterfall
 from gravbench.explain.work import Part, Work, work_of
 from gravbench.model.interaction_files import find
+from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.toolkits.interface import FLAGS

@@ -7,20 +7,24 @@ import pytest
 
 from conftest import ROOT
 from emulator import COMPILER, Emulator
-from gravbench.explain import model, near_pairs, validation
+from gravbench.explain import model, validation
 from gravbench.explain.assembling import missing
+from gravbench.explain.kernel_code import KernelCode
 from gravbench.explain.machine_code import Code, Instruction, Loop
 from gravbench.explain.multiprocessors import makespan
-from gravbench.explain.paths import way_through
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.pipes import is_root
+from gravbench.explain.pipes import is_rsqrt
 from gravbench.explain.recorded_kernels import asked_of
-from gravbench.explain.shape import Shape, UnmodelledError, shape_of
-from gravbench.explain.work import met_of, work_of, work_of_text
+from gravbench.explain.shape import Shape, shape_of
+from gravbench.explain.work import work_of, work_of_text
 from gravbench.model import generators
 from gravbench.model.interaction_files import find
+from gravbench.model.kernel_parts import Evaluation, UnmodelledError
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
+from gravbench.variants.blocked import near_pairs
+from gravbench.variants.blocked.tensor_parts import meetings_of
+from gravbench.variants.common.curves import hilbert_keys
 
 TENSOR = discover()["tensor"]
 GRAVITY = find("gravity")
@@ -77,7 +81,9 @@ def test_meetings_are_counted_as_the_kernel_decides_them(n, width, separation, m
     bodies = generators.plummer(n, 5, 0.025)
     blocks = -(-n // width)
     warps = -(-blocks // 2) * parts
-    found = near_pairs.met(bodies, width=width, separation=separation, many=many, along_curve=along_curve, warps=warps)
+    found = near_pairs.meetings(
+        bodies, width=width, separation=separation, many=many, along_curve=along_curve, warps=warps
+    )
     one_term = many is not None and n >= many
     expected = counted_pair_by_pair(bodies, width, separation, one_term, along_curve, warps)
     # On the edge of a rule float32 may round to either side.
@@ -92,7 +98,7 @@ def test_meetings_are_counted_as_the_kernel_decides_them(n, width, separation, m
 def test_neighbours_along_the_curve_are_neighbours_in_space():
     cells = np.stack(np.meshgrid(*[np.arange(8)] * 3, indexing="ij"), axis=-1).reshape(-1, 3) + 0.5
     corners = np.array([[0, 0, 0], [8, 8, 8]], float)
-    keys = near_pairs.hilbert_keys(np.concatenate([cells, corners]), 3)[:-2]
+    keys = hilbert_keys(np.concatenate([cells, corners]), 3)[:-2]
     assert sorted(keys) == list(range(512))
     steps = np.abs(np.diff(cells[np.argsort(keys)], axis=0)).sum(axis=1)
     assert (steps == 1).all()
@@ -133,17 +139,18 @@ PLAIN = Instruction("FADD", "R0, R1, R2")
 def test_a_way_through_a_place_leaves_the_other_branches_out():
     # 0: begin; 1: to B if P0; 2-3: A; 4: to the end; 5-6: B with a loop; 7: end; 8: back.
     own = [PLAIN, jump("B", "@P0"), PLAIN, PLAIN, jump("E"), PLAIN, jump("B", "@P1"), PLAIN, jump("S", "@P2")]
-    code = Code(own, {"S": 0, "B": 5, "E": 7})
+    code = KernelCode(Code(own, {"S": 0, "B": 5, "E": 7}))
     loop = Loop(0, 8)
-    assert way_through(code, loop, 2) == [0, 1, 2, 3, 4, 7, 8]
-    assert way_through(code, loop, 5) == [0, 1, 5, 6, 7, 8]
-    assert way_through(code, loop, 7) == list(range(9))
+    assert code.way_through(loop, 2) == [0, 1, 2, 3, 4, 7, 8]
+    assert code.way_through(loop, 5) == [0, 1, 5, 6, 7, 8]
+    assert code.way_through(loop, 7) == list(range(9))
 
 
 def test_an_exit_has_no_way_behind_it():
-    code = Code([PLAIN, jump("B", "@P0"), Instruction("EXIT", ""), PLAIN, jump("S", "@P1")], {"S": 0, "B": 3})
-    assert way_through(code, Loop(0, 4), 2) == [0, 1, 2]
-    assert way_through(code, Loop(0, 4), 3) == [0, 1, 3, 4]
+    own = [PLAIN, jump("B", "@P0"), Instruction("EXIT", ""), PLAIN, jump("S", "@P1")]
+    code = KernelCode(Code(own, {"S": 0, "B": 3}))
+    assert code.way_through(Loop(0, 4), 2) == [0, 1, 2]
+    assert code.way_through(Loop(0, 4), 3) == [0, 1, 3, 4]
 
 
 SLOWNESS = [0.0, 1.0, 1.0, 1.5, 2.0]
@@ -178,15 +185,16 @@ def test_the_parts_of_tensor_have_a_root_for_each_pair(axes):
     one = next(one for one in asked_of(TENSOR, own, "float32", GRAVITY) if one.stem == "tensor")
     bodies = generators.plummer(32768, 1, 0.025)
     warps = -(-bodies.n // (32 * dict(one.constants)["R"])) // 2 * 16
-    met = met_of(bodies, dict(one.constants), own, warps)
-    work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", (), 13, count=lambda: met)
+    met = meetings_of(bodies, dict(one.constants), own, warps)
+    evaluation = Evaluation(own, bodies.n, warps, lambda: bodies)
+    work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", (), 13, evaluation)
     names = {part.name for part in work.parts}
     assert {"near", "rows"} < names
     assert ({"one FP16", "two FP16"} <= names) == (own["terms"] == 1)
     meetings = 64 * met.width / met.interactions
     far = 2 * meetings * (met.one_term + met.two_terms).sum()
     assert 0.8 < far < 1
-    roots = sum(times for one, times in work.weighted if is_root(one.opcode))
+    roots = sum(times for one, times in work.weighted if is_rsqrt(one.opcode))
     # One for the two interactions of a pair on tensor cores, and one for each in float32; distances of blocks are few.
     assert roots == pytest.approx(far / 2 + 1 - far, rel=0.05)
     products = sum(times for one, times in work.weighted if one.name == "HMMA")
@@ -200,7 +208,7 @@ def test_a_cube_in_fp16_is_for_more_masses_than_one_that_is_rounded_to_it(name, 
     variant, bodies = discover()[name], generators.plummer(24_576, 5, 0.025)
     own = variant.complete(axes)
     one = next(one for one in asked_of(variant, own, "float32", GRAVITY, bodies.n) if one.stem == "tensor")
-    assert (met_of(bodies, dict(one.constants), own, 1024).one_term.sum() > 0) == single
+    assert (meetings_of(bodies, dict(one.constants), own, 1024).one_term.sum() > 0) == single
 
 
 @explained
@@ -210,8 +218,8 @@ def test_every_warp_has_its_own_work():
     one = next(one for one in asked_of(TENSOR, own, "float32", GRAVITY) if one.stem == "tensor")
     bodies = generators.plummer(16384, 1, 0.025)
     shape = Shape(blocks=1056, warps=2, resident=8, multiprocessors=132)
-    met = met_of(bodies, dict(one.constants), own, 2112)
-    work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", (), 1, count=lambda: met)
+    evaluation = Evaluation(own, bodies.n, 2112, lambda: bodies)
+    work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", (), 1, evaluation)
     ceilings = Peaks()
     problem, costs = model.Problem(bodies.n, float(bodies.n**2)), model.costs_of(ceilings)
 

@@ -17,16 +17,17 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError, shortened
-from gravbench.explain.changes import Change, changes
+from gravbench.explain.changes import CHANGING_RESULTS, Change, changes
 from gravbench.explain.model import Problem, costs_of, predict_launch
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.shape import Shape, UnmodelledError, shape_of
-from gravbench.explain.work import counting, work_of_text
+from gravbench.explain.shape import Shape, shape_of
+from gravbench.explain.work import work_of_text
 from gravbench.measuring.protocol import measure
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.device import Reading
 from gravbench.model.interaction import Interaction
+from gravbench.model.kernel_parts import Evaluation, UnmodelledError
 from gravbench.model.limits import Amount, Moment, Name, Prose, Text
 from gravbench.model.regular import read_bytes, write_whole
 from gravbench.model.statistics import interval_of
@@ -179,12 +180,10 @@ def ablate(
     _prepare(original, variant, axes, bodies, opens)
     if original.prepared is None:
         raise InputError(f"{variant.name}: {original.reason}")
-    todo, left = changes(variant, axes, source, original.registers or 0)
+    todo, left = changes(variant, axes, interaction, original.registers or 0)
     if original.prepared.insight is not None:  # what is computed depends on results
-        left |= {
-            change.name: "its results determine what it computes next" for change in todo if change.changes_results
-        }
-        todo = [change for change in todo if not change.changes_results]
+        left |= dict.fromkeys(CHANGING_RESULTS, "its results determine what it computes next")
+        todo = [change for change in todo if change.name not in CHANGING_RESULTS]
     candidates = [original, *map(_Candidate, todo)]
     for one in candidates[1:]:
         say(one.change.name)
@@ -276,10 +275,10 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
     variant, ceilings = subject.variant, subject.ceilings
     options = (*(("-DFLOAT64=1",) if subject.dtype == "float64" else ()), *change.options)
     for asked in made.asked:
-        own = variant.complete({**subject.axes, **change.axes})
-        count = counting(asked, lambda: subject.bodies, own, made.shape)
+        axes = variant.complete({**subject.axes, **change.axes})
+        evaluation = Evaluation(axes, subject.problem.n, made.shape.blocks * made.shape.warps, lambda: subject.bodies)
         work = work_of_text(
-            variant, change.text, asked, made.architecture, options, made.kernels, change.roots, count
+            variant, change.text, asked, made.architecture, options, made.kernels, evaluation, change.rsqrts
         )  # fmt: skip
         if work is not None:
             costs = costs_of(ceilings)

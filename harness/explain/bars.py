@@ -10,9 +10,9 @@ from gravbench.errors import InputError, listed, shortened
 from gravbench.explain import peaks
 from gravbench.explain.explained import Asked, Explained
 from gravbench.explain.model import architecture_of
-from gravbench.explain.shape import UnmodelledError
 from gravbench.explain.waterfall import Part, waterfall
 from gravbench.model.interaction import GRAVITY
+from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue

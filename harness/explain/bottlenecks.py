@@ -7,15 +7,14 @@ from collections.abc import Iterable
 from gravbench.errors import InputError
 from gravbench.explain.model import architecture_of
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.shape import UnmodelledError
 from gravbench.explain.validation import distinct, modelled, of_this_checkout
 from gravbench.explain.waterfall import UNEXPLAINED, Part, waterfall
-from gravbench.model.bottlenecks import Limit
+from gravbench.model.bottlenecks import ISSUE_BOUND, Limit
+from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
 
 ISSUED = ("arithmetic", "other instructions")
 """Parts of the time in which the schedulers issue."""
-INSTRUCTIONS = "instructions"
 
 
 def limits_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Limit], dict[str, str]]:
@@ -48,7 +47,7 @@ def limit_of(record: Record, parts: Iterable[Part]) -> Limit:
     measured = 1e12 * record.median_seconds / record.evaluated
     whole = max(measured, sum(part.picoseconds for part in parts if part.name != UNEXPLAINED))
     for part in parts:
-        name = INSTRUCTIONS if part.name in ISSUED else part.name
+        name = ISSUE_BOUND if part.name in ISSUED else part.name
         shares[name] = shares.get(name, 0.0) + part.picoseconds / whole
         reasons.setdefault(name, []).append(part.reason)
     largest = max(shares, key=lambda name: shares[name])

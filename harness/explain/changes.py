@@ -1,29 +1,35 @@
 """One change each that is made to the text of a kernel, or to how it is compiled or launched, to see what it costs.
 
-Results of a changed kernel are wrong on purpose. A change of the text has to be found there: where its place is not in
-a kernel, it does not apply.
+Results of a changed kernel are wrong on purpose. What is changed in a text is what the variant declares as its
+``operations``: where it declares none of a kind, a change does not apply.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gravbench.config.fitting import needed_by
-from gravbench.model.variant import Axes, AxisValue, Variant
+from gravbench.errors import InputError
+from gravbench.model.interaction import Interaction
+from gravbench.model.variant import Axes, AxisValue, Operations, Variant
 
 BOUNDS = re.compile(r"__launch_bounds__\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
-ROOT = re.compile(r"\binverse_sqrt\((r2|a|b|r2 \+ eps2|dx \* dx \+ \(dy \* dy \+ \(dz \* dz \+ eps2\)\))\)")
-STAGED = re.compile(r"^(\s*)((?:if \([^;{]*\) )?(?:tile|bag|partners)\[(?:thread|lane|lane \+ 32|k)\] = [^;]*;)", re.M)
-ADDED = re.compile(r"(void add_atomically\(Sums\* to, const Sums& sums\) \{)")
-ATOMIC = re.compile(r"^(\s*)(atomicAdd\((?:to|&to->a[xyz])[^;,]*, ([^;]*)\);)", re.M)
-PULL = re.compile(r"\b((?:interact|pull|pair<\w+>)\([^;]*), eps2\)(?=;)")
+RSQRT = "inverse_sqrt("
+"""What a reciprocal square root begins with."""
+RSQRT_OF_PAIR = re.compile(r"\binverse_sqrt\(([^()]*)\)")
+"""One of an interaction."""
 REPLACED = "static_cast<real>(0.25) * ("
-"""What stands where a root was: one multiplication."""
-PRODUCTS = re.compile(r"\bmma\.sync\b")
+"""What stands where a reciprocal square root was: one multiplication."""
+EPS2 = "eps2)"
+"""What a call that adds an interaction ends with."""
 NEVER = "static_cast<real>(1.25e33)"
+OTHER_SOFTENING = "static_cast<real>(1.25)"
+NO_RSQRT, NO_STAGING, NO_ADDITIONS = "no square root", "no staging", "no atomic additions"
 TWICE = "each product twice"
+CHANGING_RESULTS = (NO_RSQRT, NO_STAGING, NO_ADDITIONS, TWICE)
+"""May not be made where results decide what is computed next."""
 LEAST_REGISTERS = 24
 WHOLE = 8
 """Registers are given to threads in groups of so many."""
@@ -33,8 +39,7 @@ WHOLE = 8
 class Change:
     """A change: the text of a kernel after it, options of its compiler, and values of axes in place of others.
 
-    ``changes_results`` says that it may not be made where results decide what is computed next, ``roots`` how many of
-    them, or of what stands in their place, an interaction has.
+    ``rsqrts`` says how many reciprocal square roots, or what stands in their place, an interaction has.
     """
 
     name: str
@@ -42,35 +47,29 @@ class Change:
     text: str
     options: tuple[str, ...] = ()
     axes: Mapping[str, AxisValue] = field(default_factory=dict)
-    changes_results: bool = False
-    roots: int = 1
+    rsqrts: int = 1
 
 
-def changes(variant: Variant, axes: Axes, source: str, registers: int) -> tuple[list[Change], dict[str, str]]:
-    """Return the changes that apply to a kernel with so many registers, and why the others do not, by name."""
+def changes(
+    variant: Variant, axes: Axes, interaction: Interaction, registers: int
+) -> tuple[list[Change], dict[str, str]]:
+    """Return the changes that apply to a kernel with so many registers, and why the others do not, by name.
+
+    Raises:
+        InputError: an operation that the variant declares is not in its CUDA C.
+    """
+    source = variant.cuda_source(interaction)
     found: list[Change] = []
     left: dict[str, str] = {}
-    texts: Sequence[tuple[str, str, tuple[str, int]]] = (
-        ("no square root", "each inverse square root is replaced by one multiplication", _rootless(source)),
-        ("no staging", "the loads that fill a tile are skipped", _unstaged(source)),
-        ("no atomic additions", "sums are computed, but not added to memory", _unadded(source)),
-        (
-            TWICE,
-            "every interaction is computed a second time, with another softening length",
-            _doubled(source),
-        ),
-    )
-    for name, what, (text, count) in texts:
+    for name, what, edits in _edits(variant.operations):
+        text, count = _edited(variant, source, edits)
+        if name == NO_RSQRT:
+            of_pair = interaction.cuda_source()
+            without, more = RSQRT_OF_PAIR.subn(rf"({REPLACED}\1))", of_pair)
+            text, count = text.replace(of_pair, without), count + more
         if count:
-            found.append(
-                Change(
-                    name,
-                    f"{what} ({count} place{'s' if count > 1 else ''})",
-                    text,
-                    changes_results=True,
-                    roots=2 if name == TWICE else 1,
-                )
-            )
+            places = f"{count} place{'s' if count > 1 else ''}"
+            found.append(Change(name, f"{what} ({places})", text, rsqrts=2 if name == TWICE else 1))
         else:
             left[name] = "its kernel has no such operation"
     half = max(LEAST_REGISTERS, registers // 2 // WHOLE * WHOLE)
@@ -86,44 +85,59 @@ def changes(variant: Variant, axes: Axes, source: str, registers: int) -> tuple[
         left["half the registers"] = f"it uses only {registers}"
     shapes = _shapes(variant, axes)
     for shape in shapes:
-        said = ", ".join(f"{name} {value}" for name, value in shape.items())
-        found.append(Change(f"launched with {said}", f"blocks of another shape: {said}", source, axes=shape))
+        values = ", ".join(f"{name} {value}" for name, value in shape.items())
+        found.append(Change(f"launched with {values}", f"blocks of another shape: {values}", source, axes=shape))
     if not shapes:
         left["other launch shapes"] = "it has no axis p, or the other axes allow no other value of it"
     return found, left
 
 
-def _rootless(source: str) -> tuple[str, int]:
-    return ROOT.subn(rf"({REPLACED}\1))", source)
+def _edits(operations: Operations) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Give the name of each change of the text, what it is, and what stands in the place of each operation after it."""
+    yield (
+        NO_RSQRT,
+        "each reciprocal square root is replaced by one multiplication",
+        {call: f"({REPLACED}{call.removeprefix(RSQRT)})" for call in operations.rsqrts},
+    )
+    yield (
+        NO_STAGING,
+        "the loads that fill a tile are skipped",
+        # A condition that never holds: the compiler cannot know.
+        {statement: f"if (n < 0) {statement}" for statement in operations.staging},
+    )
+    yield (
+        NO_ADDITIONS,
+        "sums are computed, but not added to memory",
+        {statement: f"if (({number}) == {NEVER}) {statement}" for statement, number in operations.additions.items()},
+    )
+    yield (
+        TWICE,
+        "every interaction is computed a second time, with another softening length",
+        {call: f"{call}, {call.removesuffix(EPS2)}eps2 * {OTHER_SOFTENING})" for call in operations.contributions},
+    )
 
 
-def _unstaged(source: str) -> tuple[str, int]:
-    # A condition that never holds: the compiler cannot know.
-    return STAGED.subn(r"\1if (n < 0) \2", source)
-
-
-def _unadded(source: str) -> tuple[str, int]:
-    text, count = ADDED.subn(rf"\1 if (sums.ax != {NEVER}) return;", source)
-    own, more = ATOMIC.subn(rf"\1if ((\3) == {NEVER}) \2", text)
-    return (own, count + more) if count or more else (source, 0)
-
-
-def _doubled(source: str) -> tuple[str, int]:
-    if PRODUCTS.search(source):  # most of its interactions are products of matrices
-        return source, 0
-    return PULL.subn(r"\1, eps2), \1, eps2 * static_cast<real>(1.25))", source)
+def _edited(variant: Variant, source: str, edits: Mapping[str, str]) -> tuple[str, int]:
+    """Make each edit at every place of its operation; return also how many places these are."""
+    count = 0
+    for operation, edited in edits.items():
+        if operation not in source:
+            raise InputError(f"{variant.path}: operations has {operation!r}, which is not in its CUDA C")
+        count += source.count(operation)
+        source = source.replace(operation, edited)
+    return source, count
 
 
 def _shapes(variant: Variant, axes: Axes) -> list[dict[str, AxisValue]]:
     """Return half and twice the threads of a block, as far as the variant takes them."""
-    own = variant.complete(axes)
-    p = own.get("p")
+    complete = variant.complete(axes)
+    p = complete.get("p")
     if not isinstance(p, int):
         return []
     able = needed_by(variant)
     found: list[dict[str, AxisValue]] = []
     for other in (p // 2, 2 * p):
         value = variant.find_value("p", other)
-        if value is not None and not able.broken({"toolkit": "cupy", **own, "p": value}):
+        if value is not None and not able.broken({"toolkit": "cupy", **complete, "p": value}):
             found.append({"p": value})
     return found

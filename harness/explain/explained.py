@@ -158,7 +158,7 @@ def explain(
         own = ledgers(one.variant, kernels, one.dtype, gravity, architectures)
         if not own:
             raise InputError(
-                f"{one.variant.name}: none of its loops computes an inverse square root, so there is no loop to count"
+                f"{one.variant.name}: none of its loops computes a reciprocal square root, so there is no loop to count"
             )
         sides.append(tuple(own))
         counted = {ledger.kernel for ledger in own}

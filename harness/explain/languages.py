@@ -1,8 +1,8 @@
 """What a language costs in lines of code, and gives in instructions and speed: the peers beside kernels in CUDA C.
 
-``python -m gravbench.explain.languages RUN...`` prints the table in Markdown. The speeds are of the runs' records, all
-of one device; the instructions are counted in the machine code that the compilers installed here make for an
-architecture.
+``python -m gravbench.explain.languages RUN...`` prints the table in Markdown, with the kernels of ``--beside`` before
+the peers. The speeds are of the runs' records, all of one device; the instructions are counted in the machine code that
+the compilers installed here make for an architecture.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gravbench.errors import exit_code_of
+from gravbench.errors import InputError, exit_code_of, nearest, shortened
 from gravbench.explain.assembling import Assembled, disassembled
 from gravbench.explain.generated import compilers, generated
 from gravbench.explain.ledger import inner_loops, ledger
@@ -36,13 +36,13 @@ from gravbench.report.provenance import Here
 from gravbench.report.section import Column
 from gravbench.toolkits import nvrtc
 
+PROGRAM = "python -m gravbench.explain.languages"
 ARCHITECTURE = "sm_90"
 BODIES = 65536
 FAMILY = "peers"
-REFERENCES = ("naive", "tiled", "register_blocked")
-"""Kernels in CUDA C that the others are set beside: the first, and the two that they resemble."""
-IN_PYTHON = (("tiled", "numba"), ("tiled", "mlir"))
-"""A kernel that several compilers of CUDA kernels in Python make from the same lines."""
+
+Kernel = tuple[str, str]
+"""A variant and a toolkit of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +59,30 @@ class Row:
     timed: Timed | None
 
 
-def rows(variants: Mapping[str, Variant], records: Sequence[Record]) -> list[Row]:
-    """Return a row for each kernel, those in CUDA C first.
+def rows(variants: Mapping[str, Variant], records: Sequence[Record], beside: Sequence[Kernel] = ()) -> list[Row]:
+    """Return a row for each kernel: those ``beside`` the peers first.
 
     Raises:
         InputError: a kernel cannot be compiled here, or the records cannot be compared.
     """
     best = fastest_cases(records, BODIES)
-    found = [Row(name, "CUDA C", *_of(variants[name], "cupy"), best.get((name, "cupy"))) for name in REFERENCES]
-    others = [*IN_PYTHON]
-    for name, variant in variants.items():
-        if variant.path.parent.name == FAMILY and variant.approximates is None:
-            others += [(name, toolkit) for toolkit in variant.toolkits]
-    found += [
-        Row(name, catalogue()[toolkit].title, *_of(variants[name], toolkit), best.get((name, toolkit)))
-        for name, toolkit in others
+    peers = [
+        (name, toolkit)
+        for name, variant in variants.items()
+        if variant.path.parent.name == FAMILY and variant.approximates is None
+        for toolkit in variant.toolkits
     ]
-    return found
+    return [
+        Row(
+            name, _language(variants[name], toolkit), lines_of(variants[name], toolkit),
+            instructions_of(variants[name], toolkit), best.get((name, toolkit)),
+        )
+        for name, toolkit in (*beside, *peers)
+    ]  # fmt: skip
 
 
-def _of(variant: Variant, toolkit: str) -> tuple[int, float | None]:
-    return lines_of(variant, toolkit), instructions_of(variant, toolkit)
+def _language(variant: Variant, toolkit: str) -> str:
+    return "CUDA C" if variant.has_cuda_c and catalogue()[toolkit].cuda_c else catalogue()[toolkit].title
 
 
 def lines_of(variant: Variant, toolkit: str) -> int:
@@ -152,18 +155,44 @@ def markdown(found: Sequence[Row], here: Here) -> str:
     return "\n".join(lines) + "\n"
 
 
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line: the names of ``runs``, and the kernels ``beside`` the peers."""
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__)
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder, or its name below reports/")
+    parser.add_argument(
+        "--beside", metavar="VARIANT:TOOLKIT,...", default="", help="kernels before the peers, such as those in CUDA C"
+    )
+    return parser.parse_args(words)
+
+
+def kernels_of(text: str, variants: Mapping[str, Variant]) -> list[Kernel]:
+    """Read the kernels of ``--beside``.
+
+    Raises:
+        InputError: there is no such variant, or it has no kernel for the toolkit.
+    """
+    kernels = []
+    for word in filter(None, text.split(",")):
+        name, _, toolkit = word.partition(":")
+        if name not in variants:
+            raise InputError(f"--beside {shortened(word)}: no such variant; {nearest(name, list(variants))}")
+        if toolkit not in (offered := variants[name].toolkits):
+            raise InputError(f"--beside {shortened(word)}: {name} has no such kernel; {nearest(toolkit, [*offered])}")
+        kernels.append((name, toolkit))
+    return kernels
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Print the table of one or more runs; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m gravbench.explain.languages", description=__doc__)
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="a run's folder, or its name below reports/")
-    asked = parser.parse_args(words)
+    given = arguments(words)
 
     def work() -> None:
         variants = discover()
-        records = [record for run in asked.runs for record in RecordFile(find(run)).read()]
-        sys.stdout.write(markdown(rows(variants, records), Here(variants, records)))
+        records = [record for run in given.runs for record in RecordFile(find(run)).read()]
+        table = rows(variants, records, kernels_of(given.beside, variants))
+        sys.stdout.write(markdown(table, Here(variants, records)))
 
-    return exit_code_of(parser.prog, work)
+    return exit_code_of(PROGRAM, work)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """What an interaction costs: the issue slots of the inner loops of a kernel, by pipe and by line of its source.
 
 A warp issues one instruction at a time, so the instructions of the inner loop over its interactions are what each costs
-at least, whatever the clock. One inverse square root is one pair of bodies, or of a body and a cell: its interactions
-are two where a pair is used for both bodies. What stands in the loop around the inner one is staging: it is paid once
-per tile.
+at least, whatever the clock. One reciprocal square root is one pair of bodies, or of a body and a cell: its
+interactions are two where a pair is used for both bodies. What stands in the loop around the inner one is the overhead
+of the loop over tiles: it is paid once per tile.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from gravbench.explain.assembling import Assembled, assemble, hasty_ptx, naming
 from gravbench.explain.dependency_chains import bank_conflicts, longest_chain
-from gravbench.explain.machine_code import Instruction, Loop, around, innermost
+from gravbench.explain.machine_code import Instruction, Loop, around, innermost, outside
 from gravbench.explain.occupancy import Occupancy, occupancy
-from gravbench.explain.pipes import PIPES, WORK, is_root, passes_of, pipe_of, work_of
+from gravbench.explain.pipes import PIPES, WORK, is_rsqrt, passes_of, pipe_of, work_of
 from gravbench.explain.source_lines import Places, places
 from gravbench.explain.trip_counts import trips
 from gravbench.model.interaction import Interaction
@@ -26,8 +26,8 @@ from gravbench.model.variant import Dtype, Variant
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.recording import RecordedKernel
 
-ROOT = "rsqrt"
-"""What the inverse square root is called in PTX."""
+RSQRT = "rsqrt"
+"""What the reciprocal square root is called in PTX."""
 MOST_THREADS = 8
 """That compile at the same time."""
 
@@ -132,8 +132,8 @@ def ledgers(
     def options_of(one: RecordedKernel) -> list[str]:
         return [*FLAGS, *real, *(f"-D{name}={value}" for name, value in one.constants)]
 
-    def has_roots(one: RecordedKernel) -> bool:
-        return len(unique) == 1 or ROOT in hasty_ptx(source, each[0], options_of(one))
+    def has_rsqrts(one: RecordedKernel) -> bool:
+        return len(unique) == 1 or RSQRT in hasty_ptx(source, each[0], options_of(one))
 
     def counted(one: RecordedKernel, architecture: str) -> Ledger | None:
         built = assemble(source, one.stem, architecture, options_of(one))
@@ -145,7 +145,7 @@ def ledgers(
         )
 
     with naming(variant.path), ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-        kept = [one for one, has in zip(unique, pool.map(has_roots, unique), strict=True) if has]
+        kept = [one for one, has in zip(unique, pool.map(has_rsqrts, unique), strict=True) if has]
         made = [pool.submit(counted, one, architecture) for architecture in each for one in kept]
         return [found for one in made if (found := one.result())]
 
@@ -153,7 +153,7 @@ def ledgers(
 def inner_loops(built: Assembled, where: Places, mutual: bool | str) -> tuple[Inner, ...]:
     """Count the inner loops over interactions of machine code; ``mutual`` as a variant declares it."""
     code, loops = built.code.instructions, built.code.loops()
-    found = innermost(loops, [place for place, one in enumerate(code) if is_root(one.opcode, one.operands)])
+    found = innermost(loops, [place for place, one in enumerate(code) if is_rsqrt(one.opcode, one.operands)])
     # A loop over bodies or cells that has loops within it is none over their interactions.
     found = [loop for loop in found if not any(loop.holds(other) for other in loops)] or found
     return tuple(_counted(code, loops, loop, where, mutual) for loop in found)
@@ -165,8 +165,8 @@ def _counted(
     body = code[loop.first : loop.last + 1]
     functions = Counter(where.functions.get((one.file, one.line), "") for one in body)
     served = 2 if mutual is True or functions[str(mutual)] else 1
-    roots = sum(is_root(one.opcode, one.operands) for one in body)
-    turn = served * roots
+    rsqrts = sum(is_rsqrt(one.opcode, one.operands) for one in body)
+    turn = served * rsqrts
     by_line: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     passes: Counter[str] = Counter()
     for one in body:
@@ -178,23 +178,23 @@ def _counted(
         for (file, line), own in by_line.items()
     ]
     outer = around(loops, loop)
-    outside = [] if outer is None else _outside(code, outer, loops)
+    around_it = [] if outer is None else [code[place] for place in outside(loops, outer.places, outer)]
     turns = None if outer is None else trips(code, loop)
     tile = staging = None
     if outer is None:
         staging = 0.0
     elif turns is not None:
         # Turns of the inner loop may stand before it, so that its loads are on their way.
-        peeled = sum(is_root(one.opcode, one.operands) for one in outside) // roots
+        peeled = sum(is_rsqrt(one.opcode, one.operands) for one in around_it) // rsqrts
         tile = turn * (turns + peeled)
-        staging = max(0.0, (len(outside) + turns * len(body)) / tile - len(body) / turn)
+        staging = max(0.0, (len(around_it) + turns * len(body)) / tile - len(body) / turn)
     file, line = _beginning(code, loop, where)
     return Inner(
         turn=turn,
         slots=len(body) / turn,
         pipes=_each(Counter(pipe_of(one.opcode) for one in body), turn, PIPES),
         lines=tuple(sorted(lines, key=lambda line: (-line.slots, line.file, line.number))),
-        per_tile=len(outside),
+        per_tile=len(around_it),
         chain=longest_chain(body),
         conflicts=bank_conflicts(body),
         function=where.functions.get((file, line), ""),
@@ -223,13 +223,3 @@ def _beginning(code: Sequence[Instruction], loop: Loop, where: Places) -> tuple[
 def _each(counts: Counter[str], turn: int, names: Sequence[str]) -> dict[str, float]:
     """Divide counts among the interactions of a turn, in the order of the names."""
     return {name: counts[name] / turn for name in names if counts[name]}
-
-
-def _outside(code: Sequence[Instruction], outer: Loop, loops: Sequence[Loop]) -> list[Instruction]:
-    """List the instructions of a loop that no loop within it holds."""
-    held = [loop for loop in loops if outer.holds(loop)]
-    return [
-        code[place]
-        for place in range(outer.first, outer.last + 1)
-        if not any(loop.first <= place <= loop.last for loop in held)
-    ]

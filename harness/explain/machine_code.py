@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+
+from gravbench.model.kernel_parts import Loop as Loop
 
 FILE = re.compile(r'//## File "(?:[^"]*/)?([^"/]+)", line (\d+)')
 INSTRUCTION = re.compile(
@@ -19,6 +21,7 @@ CONTROL = 41
 """The bit of the second half of an instruction's code with which its control begins."""
 
 JUMPS = ("BRA", "BRX", "JMP", "JMX")
+ENDS = ("EXIT", "RET")
 
 
 class NoKernelError(ValueError):
@@ -52,18 +55,6 @@ class Instruction:
     def name(self) -> str:
         """The opcode without its suffixes."""
         return self.opcode.partition(".")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """Instructions ``first`` to ``last`` of a kernel, the last of which jumps back to the first."""
-
-    first: int
-    last: int
-
-    def holds(self, other: Loop) -> bool:
-        """Tell whether another loop lies within this one."""
-        return self != other and self.first <= other.first and other.last <= self.last
 
 
 @dataclass(slots=True)
@@ -159,3 +150,22 @@ def innermost(loops: Sequence[Loop], holding: Sequence[int]) -> list[Loop]:
 def around(loops: Sequence[Loop], inner: Loop) -> Loop | None:
     """Return the smallest loop that holds another; None where none does."""
     return min((loop for loop in loops if loop.holds(inner)), key=lambda loop: loop.last - loop.first, default=None)
+
+
+def outside(loops: Sequence[Loop], places: Iterable[int], within: Loop) -> list[int]:
+    """Return the places that are in no loop within another one."""
+    held = [loop for loop in loops if within.holds(loop)]
+    return [place for place in places if not any(place in loop.places for loop in held)]
+
+
+def following(code: Code, place: int) -> list[int]:
+    """Return the places of which one is run after a place."""
+    instruction = code.instructions[place]
+    always = not instruction.predicate
+    if instruction.name in ENDS:
+        return [] if always else [place + 1]
+    if instruction.name not in JUMPS or instruction.opcode == "BRA.DIV":
+        return [place + 1]
+    target = [code.labels[instruction.target]] if instruction.target in code.labels else []
+    # BRA.U UP0, `(label): the predicate is an operand.
+    return target if always and instruction.operands.startswith("`") else [*target, place + 1]

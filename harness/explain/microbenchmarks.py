@@ -64,7 +64,7 @@ class Benchmark:
 
 
 FACTORS = np.array([1, 2, 3, 4, 1, 2, 3, 4, 2, 1, 4, 3, 2, 1, 4, 3], np.float32)
-ROOTS = np.array([16, 9, 4, 2, 8, 25, 36, 0.25, 3], np.float32)
+OPERANDS = np.array([16, 9, 4, 2, 8, 25, 36, 0.25, 3], np.float32)
 LOGIC = np.array([0x5DEECE66, 0x2545F491], np.uint32)
 WORDS = (np.arange(256, dtype=np.uint64) * KNUTH % 2**32).astype(np.uint32)
 ONES = np.full(8, 0x3C003C00, np.uint32)
@@ -88,8 +88,8 @@ def _logic_and_fma(turns: int) -> float:
     return float(np.sum(sums) + np.sum(_logic(2 * turns) & 0xFF))
 
 
-def _roots(times: int) -> float:
-    return float(np.sum(ROOTS[:CHAINS].astype(float) ** ((-0.5) ** times)))
+def _rsqrts(times: int) -> float:
+    return float(np.sum(OPERANDS[:CHAINS].astype(float) ** ((-0.5) ** times)))
 
 
 def _rotated(turns: int) -> NDArray[np.uint32]:
@@ -98,7 +98,7 @@ def _rotated(turns: int) -> NDArray[np.uint32]:
 
 
 def _converted(turns: int) -> int:
-    x, low = ROOTS[:CHAINS].copy(), ROOTS[:1].astype(np.float16).view(np.uint16).astype(np.uint32)
+    x, low = OPERANDS[:CHAINS].copy(), OPERANDS[:1].astype(np.float16).view(np.uint16).astype(np.uint32)
     for _ in range(4 * turns):
         with np.errstate(over="ignore"):
             high = x.astype(np.float16).view(np.uint16).astype(np.uint32)
@@ -138,7 +138,7 @@ def _sum_of_written(words: int, turns: int) -> int:
 
 
 def _widened(turns: int) -> int:
-    x = ROOTS[:CHAINS].copy()
+    x = OPERANDS[:CHAINS].copy()
     for _ in range(4 * turns):
         half: NDArray[np.uint16] = (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
         x = half.view(np.float16).astype(np.float32)
@@ -181,14 +181,14 @@ BENCHMARKS: Sequence[Benchmark] = (
         {"LOP3": 16, "FFMA": 16}, _logic_and_fma, (FACTORS, LOGIC)
     ),
     Benchmark(
-        "mufu", "inverse square roots", LANES, 32, {"MUFU.RSQ": 32}, lambda turns: _roots(4 * turns), (ROOTS,),
+        "mufu", "reciprocal square roots", LANES, 32, {"MUFU.RSQ": 32}, lambda turns: _rsqrts(4 * turns), (OPERANDS,),
         tolerance=1e-5
     ),
     Benchmark(
-        "mufu_fma", "inverse square roots, each with eight fused multiply-adds, all counted", LANES, 72,
+        "mufu_fma", "reciprocal square roots, each with eight fused multiply-adds, all counted", LANES, 72,
         {"MUFU.RSQ": 8, "FFMA": 64},
-        lambda turns: _roots(turns) + float(np.sum(np.arange(CHAINS) + 8.0 * turns * float(ROOTS[CHAINS]) ** 2)),
-        (ROOTS,),
+        lambda turns: _rsqrts(turns) + float(np.sum(np.arange(CHAINS) + 8.0 * turns * float(OPERANDS[CHAINS]) ** 2)),
+        (OPERANDS,),
         tolerance=1e-5
     ),
     Benchmark(
@@ -206,11 +206,11 @@ BENCHMARKS: Sequence[Benchmark] = (
     ),
     Benchmark(
         "convert", "conversions of pairs of floats to half precision", LANES, 32, {"F2FP": 32},
-        _converted, (ROOTS,), np.uint32, least="8.0"
+        _converted, (OPERANDS,), np.uint32, least="8.0"
     ),
     Benchmark(
         "widen", "conversions of half-precision numbers to floats", LANES, 32, {"HADD2.F32": 32},
-        _widened, (ROOTS,), np.uint32
+        _widened, (OPERANDS,), np.uint32
     ),
     Benchmark(
         "lds_32", "4-byte loads from shared memory, one address per warp", LANES, 32, {"LDS": 32}, _loads(1),
@@ -253,9 +253,9 @@ BENCHMARKS: Sequence[Benchmark] = (
         lambda turns: 16.0 * 4 * turns * 16, (ONES,), least="8.0"
     ),
     Benchmark(
-        "mma_mufu", "inverse square roots, with three half-precision matrix products m16n8k16 for four of them", LANES,
-        16, {"MUFU.RSQ": 16, "HMMA.16816": 12},
-        lambda turns: _roots(2 * turns) + 12.0 * turns * 4 * 16, (ROOTS, ONES), tolerance=1e-5, least="8.0"
+        "mma_mufu", "reciprocal square roots, with three half-precision matrix products m16n8k16 for four of them",
+        LANES, 16, {"MUFU.RSQ": 16, "HMMA.16816": 12},
+        lambda turns: _rsqrts(2 * turns) + 12.0 * turns * 4 * 16, (OPERANDS, ONES), tolerance=1e-5, least="8.0"
     ),
     Benchmark(
         "red_distinct", "atomic additions, each thread to a separate address", OPERATIONS, 4, {"RED": 4},
@@ -269,8 +269,8 @@ BENCHMARKS: Sequence[Benchmark] = (
         {"FFMA": IN_A_ROW}, lambda turns: float(IN_A_ROW * turns * FACTORS[0] ** 2), (FACTORS,), chain=True
     ),
     Benchmark(
-        "latency_mufu", "latency of a dependent inverse square root", CLOCKS, IN_A_ROW,
-        {"MUFU.RSQ": IN_A_ROW}, lambda turns: float(ROOTS[0]) ** ((-0.5) ** (IN_A_ROW * turns)), (ROOTS,),
+        "latency_mufu", "latency of a dependent reciprocal square root", CLOCKS, IN_A_ROW,
+        {"MUFU.RSQ": IN_A_ROW}, lambda turns: float(OPERANDS[0]) ** ((-0.5) ** (IN_A_ROW * turns)), (OPERANDS,),
         tolerance=1e-5, chain=True
     ),
     Benchmark(

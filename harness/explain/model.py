@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.occupancy import first_cache
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.pipes import pipe_of
-from gravbench.explain.schedule import SCHEDULERS, WIDENED, Costs, Pass, clocks
-from gravbench.explain.shape import LANES, Shape, UnmodelledError, shape_of
+from gravbench.explain.pipes import TENSOR, pipe_of
+from gravbench.explain.schedule import SCHEDULERS, SMALL_PRODUCT, WIDENED, Costs, Pass, clocks
+from gravbench.explain.shape import LANES, Shape, shape_of
 from gravbench.explain.work import Work
+from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
 
 WORD = 4
 LOADED = "mma_mufu"
-"""The ceiling of a kernel with matrix products and roots, during which a multiprocessor counted its clock."""
-PRODUCTS_A_ROOT = 3 / 4
+"""The ceiling of a kernel with matrix products and rsqrts, during which a multiprocessor counted its clock."""
+PRODUCTS_A_RSQRT = 3 / 4
 """In that kernel."""
 MULTIPROCESSORS = 132
 """Of an H200, where the ceilings are of no device."""
@@ -82,8 +83,8 @@ def costs_of(ceilings: Peaks) -> Costs:
             "ALU": busy("alu"),
             "XU": busy("mufu"),
             "FP64": busy("fp64"),
-            "tensor": SCHEDULERS / ceilings.value("mma_16"),
-            "tensor.8": SCHEDULERS / ceilings.value("mma_8"),
+            TENSOR: SCHEDULERS / ceilings.value("mma_16"),
+            SMALL_PRODUCT: SCHEDULERS / ceilings.value("mma_8"),
             "uniform": 2.0,
             "SHFL": busy("shuffle"),
             "MOVM": busy("transpose"),
@@ -100,14 +101,14 @@ def costs_of(ceilings: Peaks) -> Costs:
             "FMA": ceilings.value("latency_fma"),
             "XU": ceilings.value("latency_mufu"),
             "FP64": 2 * ceilings.value("latency_fma"),
-            "tensor": ceilings.value("latency_lds"),
-            "tensor.8": ceilings.value("latency_lds"),
+            TENSOR: ceilings.value("latency_lds"),
+            SMALL_PRODUCT: ceilings.value("latency_lds"),
         },
         miss=ceilings.value("latency_l2"),
         # Of three operands, two are of one bank.
         operand=busy("fma_3") / 2,
-        # What four roots with three products take more than without any.
-        hindrance=max(0.0, busy(LOADED) - busy("mufu")) / PRODUCTS_A_ROOT if ceilings.measured(LOADED) else 0.0,
+        # What four reciprocal square roots with three products take more than without any.
+        hindrance=max(0.0, busy(LOADED) - busy("mufu")) / PRODUCTS_A_RSQRT if ceilings.measured(LOADED) else 0.0,
     )
 
 
@@ -201,7 +202,7 @@ def clock_under(work: Work, reported: float, ceilings: Peaks) -> float:
     They are slower where tensor cores are in use (NVIDIA, H100 whitepaper, table 3), by a single product at a time as
     by many, and the driver does not say so.
     """
-    products = any(pipe_of(one.opcode) == "tensor" for one, _ in work.weighted)
+    products = any(pipe_of(one.opcode) == TENSOR for one, _ in work.weighted)
     return reported * ceilings.share_of_clock(LOADED) if products else reported
 
 

@@ -115,7 +115,7 @@ extern "C" __global__ void mufu(float* out, Mark* marks, const float* in, int tu
     out[place()] = total;
 }
 
-// Eight multiplications and additions beside each root keep the FMA pipes as busy as the roots keep theirs: the ninth
+// Eight multiplications and additions beside each reciprocal root keep the FMA pipes as busy as these keep theirs: the ninth
 // instruction shows whether all of them share the slots of issue.
 extern "C" __global__ void mufu_fma(float* out, Mark* marks, const float* in, int turns) {
     float x[LANES], sum[LANES];
@@ -407,7 +407,7 @@ __device__ __forceinline__ void add_product(float (&to)[4], const unsigned (&one
         : "r"(ones[0]), "r"(ones[1]), "r"(ones[2]), "r"(ones[3]), "r"(ones[4]), "r"(ones[5]));
 }
 
-// Three products for four roots, as tensor has them: how far they hinder each other, and the clock under such a load.
+// Three products for four reciprocal square roots: how far they hinder each other, and the clock under such a load.
 extern "C" __global__ void mma_mufu(float* out, Mark* marks, const float* in, const unsigned* factors, int turns) {
     float sum[4][4] = {};
     float x[LANES];

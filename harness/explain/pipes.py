@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-PIPES = ("FMA", "ALU", "XU", "load-store", "tensor", "FP64", "uniform", "control", "other")
-"""In the order of tables. The XU computes roots and conversions; uniform instructions are those of a whole warp."""
+TENSOR = "tensor"
+PIPES = ("FMA", "ALU", "XU", "load-store", TENSOR, "FP64", "uniform", "control", "other")
+"""In the order of tables. The XU computes reciprocal square roots and conversions; uniform instructions are those of a
+whole warp."""
 
 _OF = {
     "FMA": "FFMA FMUL FADD FFMA32I FMUL32I FADD32I FFMA2 FMUL2 FADD2 IMAD HFMA2 HMUL2 HADD2 HFMA2_32I HADD2_32I "
@@ -23,15 +25,15 @@ _OF = {
     "XU": "MUFU F2F F2I I2F I2FP F2IP FRND POPC",
     "load-store": "LDS STS LDG STG LDL STL LD ST LDSM STSM LDC ATOM ATOMS ATOMG RED REDG SHFL MOVM LDGSTS CCTL MEMBAR "
     "ERRBAR S2R S2UR LDTM STTM UBLKCP UTMALDG SYNCS QSPC",
-    "tensor": "HMMA IMMA DMMA BMMA HGMMA IGMMA QGMMA BGMMA QMMA OMMA UTCHMMA UTCQMMA",
+    TENSOR: "HMMA IMMA DMMA BMMA HGMMA IGMMA QGMMA BGMMA QMMA OMMA UTCHMMA UTCQMMA",
     "FP64": "DFMA DMUL DADD DSETP DMNMX",
     "control": "BRA BRX JMP JMX BSSY BSYNC BREAK EXIT RET CALL BAR WARPSYNC YIELD NANOSLEEP NOP DEPBAR BMOV BPT KILL "
     "WARPGROUP ENDCOLLECTIVE ELECT ACQBULK PREEXIT RPCMOV",
 }
 _PIPE = {opcode: pipe for pipe, opcodes in _OF.items() for opcode in opcodes.split()}
 
-ROOT = re.compile(r"MUFU\.RSQ\w*")
-"""An inverse square root; in float64 its approximation, which is refined."""
+RSQRT = re.compile(r"MUFU\.RSQ\w*")
+"""A reciprocal square root; in float64 its approximation, which is refined."""
 
 WORK = ("arithmetic", "loads and stores", "addressing and control")
 """What an instruction is there for: the numbers of an interaction, getting and keeping them, or anything else."""
@@ -74,7 +76,7 @@ def work_of(opcode: str, operands: str = "") -> str:
     # FLO finds the highest bit, and a product of two zeros sets a register.
     sets = name == "HFMA2" and "-RZ, RZ" in operands
     real = name.startswith(("F", "H", "D", "MUFU")) and name != "FLO" and not sets
-    return WORK[0] if pipe in ("tensor", "FP64") or (real and pipe != "control") else WORK[2]
+    return WORK[0] if pipe in (TENSOR, "FP64") or (real and pipe != "control") else WORK[2]
 
 
 GUESS = "0x5f3759df"
@@ -91,6 +93,6 @@ def pipe_of(opcode: str) -> str:
     return "uniform" if name.startswith("U") or name in ("R2UR", "CREDUX", "LDCU") else "other"
 
 
-def is_root(opcode: str, operands: str = "") -> bool:
-    """Tell whether it is the inverse square root of an interaction, or begins one that other pipes compute."""
-    return ROOT.fullmatch(opcode.replace(".FTZ", "")) is not None or (opcode == "IADD3" and GUESS in operands)
+def is_rsqrt(opcode: str, operands: str = "") -> bool:
+    """Tell whether it is the reciprocal square root of an interaction, or begins one that other pipes compute."""
+    return RSQRT.fullmatch(opcode.replace(".FTZ", "")) is not None or (opcode == "IADD3" and GUESS in operands)

@@ -48,10 +48,10 @@ def again(found: Ablations, ceilings: Peaks) -> Ablations:
         InputError: its kernel cannot be compiled or read here, or another text of it was measured.
     """
     variant = discover()[found.variant]
-    source = variant.cuda_source(find(GRAVITY))
+    gravity = find(GRAVITY)
     before = {one.name: one for one in found.outcomes}
-    todo, _ = changes(variant, found.axes, source, before[ORIGINAL].registers or 0)
-    now = {one.name: one for one in [Change(ORIGINAL, "the kernel as it is", source), *todo]}
+    todo, _ = changes(variant, found.axes, gravity, before[ORIGINAL].registers or 0)
+    now = {one.name: one for one in [Change(ORIGINAL, "the kernel as it is", variant.cuda_source(gravity)), *todo]}
     outcomes: list[Outcome] = []
     first: float | None = None
     for one in found.outcomes:

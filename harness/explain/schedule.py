@@ -2,9 +2,9 @@
 
 A multiprocessor has four schedulers, and each issues at most one instruction of one of its warps per clock. A warp
 issues in order. Its next instruction waits for the clocks that the assembler wrote into the one before it, for the
-barriers that loads and roots open when they are done, for the unit that executes it, and for the two banks of the
-register file, which deliver one operand each per clock. Blocks are alike, so one scheduler stands for all: a unit that
-all four share is busy four times as long.
+barriers that loads and reciprocal square roots open when they are done, for the unit that executes it, and for the two
+banks of the register file, which deliver one operand each per clock. Blocks are alike, so one scheduler stands for all:
+a unit that all four share is busy four times as long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from gravbench.explain.dependency_chains import widths_of_matrices
 from gravbench.explain.machine_code import Instruction
-from gravbench.explain.pipes import pipe_of
+from gravbench.explain.pipes import TENSOR, pipe_of
 
 SCHEDULERS = 4
 SECTOR = 32
@@ -33,7 +33,9 @@ PREDICATE = re.compile(r"!?U?P(?:T|\d+)")
 ADDRESS = re.compile(r"(?<!desc)\[U?R(\d+)(?:\.\w+)*(?:\+U?R\w+)?(?:\+(-?0x[0-9a-f]+))?\]")
 WITHOUT_RESULT = ("ST", "RED", "BAR", "BRA")
 SHARED = "load-store"
-XU, TENSOR = "XU", "tensor"
+XU = "XU"
+SMALL_PRODUCT = f"{TENSOR}.8"
+"""A matrix product with half as many numbers in a row."""
 WIDENED = "widened"
 L2, FROM_L2 = "L2", "from L2"
 """To the cache that all multiprocessors share, and from it: what waits for it keeps no other load or store waiting.
@@ -44,7 +46,7 @@ with the request, and loads, whose data come with the reply, do not wait for eac
 MIO, LG = "MIO", "LG"
 """Queues, from which instructions begin in their order; the warp goes on meanwhile.
 
-NVIDIA, Nsight Compute, warp stall reasons: one is that of shared memory and of special math alike, so that a root that
+NVIDIA, Nsight Compute, warp stall reasons: one is that of shared memory and of special math alike, so that a rsqrt that
 waits for the XU keeps a load behind it waiting; another one that of local and global memory. Matrix products have none:
 the assembler writes when their results are there, as it does for additions, so none may begin later than it was issued.
 """
@@ -58,7 +60,7 @@ class Costs:
     the latency of a load of what the first cache does not hold yet, ``operand`` are the clocks in which a bank delivers
     an operand, ``ahead`` the clocks by which an instruction may issue before its operands are delivered, and ``queue``
     are the instructions that a queue holds. ``hindrance`` are the clocks for which a matrix product keeps the XU from
-    beginning a root, as measured: which path of a scheduler the two share is not documented.
+    beginning a rsqrt, as measured: which path of a scheduler the two share is not documented.
     """
 
     busy: dict[str, float]
@@ -129,7 +131,7 @@ def kind_of(one: Instruction) -> str:
     if one.opcode.startswith("HADD2.F32"):  # it makes floats of half-precision numbers
         return WIDENED
     if pipe == TENSOR and ".1688" in one.opcode:
-        return "tensor.8"
+        return SMALL_PRODUCT
     return "SHFL" if pipe == SHARED else pipe
 
 

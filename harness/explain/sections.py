@@ -37,8 +37,8 @@ def sections(found: Explained) -> Iterator[Section]:
     named = _naming(found)
     yield Section(
         "Issue slots per interaction, by pipe",
-        "slots: instructions per loop iteration, divided by the interactions per iteration. XU: inverse square roots "
-        "and conversions. A blank cell means none.",
+        "slots: instructions per loop iteration, divided by the interactions per iteration. XU: reciprocal square "
+        "roots and conversions. A blank cell means none.",
         [*named, Column("slots", lambda row: _slots(row.inner.slots)), *map(_of_pipe, PIPES)],
         found.rows,
     )
@@ -46,24 +46,24 @@ def sections(found: Explained) -> Iterator[Section]:
         yield _differences(found)
     yield Section(
         "What the instructions do",
-        "staging: the most that the enclosing loop adds, per interaction if the tile size is fixed, otherwise in "
-        "instructions per pass of that loop. per iteration: interactions per iteration of the inner loop.",
+        "tile-loop overhead: the most that the enclosing loop adds, per interaction if the tile size is fixed, "
+        "otherwise in instructions per pass of that loop. per iteration: interactions per iteration of the inner loop.",
         [
             *named,
             *(_of_work(work, rank) for work, rank in zip(WORK, (0, 1, 1), strict=True)),
-            Column("staging", _staging),
+            Column("tile-loop\noverhead", _overhead),
             Column("per\niteration", lambda row: f"{row.inner.turn:,}", 3),
         ],
         found.rows,
     )
     yield Section(
         "What can stall them",
-        "chain: the longest chain of dependent instructions in one iteration. conflicts: instructions that read three "
-        "registers of the same bank. registers: per thread. spilled: bytes per thread. shared: bytes of shared memory "
-        "per block. warps: resident warps per multiprocessor, by the limits of its architecture.",
+        "critical path: the longest chain of dependent instructions in one iteration. conflicts: instructions that "
+        "read three registers of the same bank. registers: per thread. spilled: bytes per thread. shared: bytes of "
+        "shared memory per block. warps: resident warps per multiprocessor, by the limits of its architecture.",
         [
             *named,
-            Column("chain", lambda row: f"{row.inner.chain:,}"),
+            Column("critical\npath", lambda row: f"{row.inner.chain:,}"),
             Column("conflicts", lambda row: f"{row.inner.conflicts:,}", 1),
             Column("registers", lambda row: f"{row.ledger.registers}"),
             Column("spilled", lambda row: f"{row.ledger.spilled:,}", 2),
@@ -185,7 +185,7 @@ def _of_work(work: str, rank: int) -> Column[Row]:
     return Column(work.replace(" and ", "\nand "), lambda row: _slots(row.inner.work.get(work, 0.0)), rank)
 
 
-def _staging(row: Row) -> str:
+def _overhead(row: Row) -> str:
     inner = row.inner
     if inner.staging is None:
         return f"{inner.per_tile:,} per pass"

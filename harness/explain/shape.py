@@ -6,14 +6,11 @@ import math
 from dataclasses import dataclass
 
 from gravbench.explain.schedule import SCHEDULERS
+from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Resources
 
 LANES = 32
 """Threads of a warp."""
-
-
-class UnmodelledError(Exception):
-    """A record for which there is no model; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

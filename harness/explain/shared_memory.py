@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.explain.dependency_chains import registers_of
-from gravbench.explain.machine_code import Code, Instruction
-from gravbench.explain.paths import following
+from gravbench.explain.machine_code import Code, Instruction, following
 from gravbench.explain.shape import LANES
 
 BANKS = 32

@@ -11,9 +11,10 @@ from statistics import median
 from gravbench.errors import InputError
 from gravbench.explain.model import architecture_of, costs_of, predict
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.shape import UnmodelledError, shape_of
+from gravbench.explain.shape import shape_of
 from gravbench.explain.work import work_of
 from gravbench.model.interaction_files import find
+from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
 from gravbench.model.regular import write_whole
 from gravbench.model.variant import discover

@@ -18,14 +18,14 @@ from gravbench.explain.model import (
     small_launch,
 )
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.pipes import pipe_of
-from gravbench.explain.schedule import SCHEDULERS, TENSOR, XU, Costs, busy_of, kind_of, operands, unit_of
+from gravbench.explain.pipes import TENSOR, pipe_of
+from gravbench.explain.schedule import SCHEDULERS, XU, Costs, busy_of, kind_of, operands, unit_of
 from gravbench.explain.shape import LANES, Shape, shape_of
 from gravbench.explain.work import Work, work_of
 from gravbench.model.record import Record
 
-NEEDED = ("FMA", "XU", "FP64", "tensor")
-"""The pipes that do the arithmetic of an interaction: its products, sums and roots."""
+NEEDED = ("FMA", "XU", "FP64", TENSOR)
+"""The pipes that do the arithmetic of an interaction: its products, sums and reciprocal square roots."""
 PICO = 1e12
 UNEXPLAINED = "unexplained"
 """The name of the last part of a waterfall: the measured time less that of all other parts."""

@@ -16,6 +16,10 @@ from gravbench.model.limits import Amount, Moment, Name, Prose, Text
 from gravbench.model.record import Record
 
 FILE = "limits.json"
+ISSUE_BOUND = "issue-bound"
+"""The part of the time in which the schedulers issue instructions."""
+NAMES = {"instructions": ISSUE_BOUND}
+"""What parts are called in files of earlier versions, and what they are called now."""
 
 
 class Limit(BaseModel, frozen=True):
@@ -33,7 +37,7 @@ class Limit(BaseModel, frozen=True):
     @property
     def words(self) -> str:
         """Name it in one phrase with a number."""
-        return f"{self.part} {self.share:.0%}".replace("%", " %")
+        return f"{NAMES.get(self.part, self.part)} {self.share:.0%}".replace("%", " %")
 
 
 class Limits(BaseModel, frozen=True):

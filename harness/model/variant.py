@@ -28,6 +28,12 @@ from gravbench.model import files, identity, importing
 from gravbench.model.declaring import DECLARATION, declares
 from gravbench.model.fork_lock import one_thread_at_a_time
 from gravbench.model.interaction import Interaction
+from gravbench.model.kernel_parts import Divided as Divided
+from gravbench.model.kernel_parts import KernelPart as KernelPart
+from gravbench.model.kernel_parts import KernelParts as KernelParts
+from gravbench.model.kernel_parts import Loop as Loop
+from gravbench.model.kernel_parts import Operations as Operations
+from gravbench.model.kernel_parts import UnmodelledError as UnmodelledError
 from gravbench.model.python_code import Roots
 from gravbench.model.ranges import AxisValue as AxisValue
 from gravbench.model.ranges import Range as Range
@@ -109,9 +115,9 @@ class Prepared:
 class Tolerance:
     """Accepted errors of the accelerations: the largest of any body, and the rms over all.
 
-    They are relative to the sum of the magnitudes of the contributions to a body, which does not become small where
-    these cancel. With ``of_rounding``, a direct sum is judged more strictly, by the error of a plain sum of the same
-    contributions.
+    They are relative to the sum of the magnitudes of the contributions to a body, which does not become small
+    where these cancel. With ``of_rounding``, a direct sum is judged more strictly, by the error of a plain sum of the
+    same contributions.
     """
 
     max: float
@@ -155,6 +161,8 @@ class Declaration:
         mutual: whether each pair is computed once for both bodies, or the name of the CUDA C function in which it is.
         on_host: whether what it prepares for a GPU is ``on_host``, as in ``Prepared``: the host works in each launch.
         tolerance: the accepted errors for each number type, or a function of the axes that returns them.
+        operations: for ``gravbench ablate``, the operations in the CUDA C that ablations change.
+        kernel_parts: for ``gravbench explain``, how the work of a kernel is divided that depends on the bodies.
     """
 
     parent: str | None
@@ -173,6 +181,8 @@ class Declaration:
     mutual: bool | str = False
     on_host: bool = False
     tolerance: Tolerances | Callable[[Axes], Tolerances] = field(default_factory=lambda: DIRECT_SUM)
+    operations: Operations = field(default_factory=Operations)
+    kernel_parts: KernelParts | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

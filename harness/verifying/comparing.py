@@ -1,8 +1,8 @@
 """How far sums are from expected ones, and how far they may be.
 
-Where pulls cancel, rounding errors are large beside what is left of them and no kernel is to blame. So a body's error
-is judged relative to the sum of the magnitudes of the pulls on it, and a direct sum is held to what a plain sum of the
-same terms, one after another in its number type, reaches.
+Where contributions cancel, rounding errors are large beside what is left of them and no kernel is to blame. So a body's
+error is judged relative to the sum of the magnitudes of the contributions to it, and a direct sum is held to what a
+plain sum of the same terms, one after another in its number type, reaches.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class Reference:
     def cancellation(self) -> float:
         """How many times as large magnitudes are as the sums themselves, over all rows; zero without any sums."""
         assert self.magnitudes is not None
-        pulled = float(_lengths(self.exact).sum())
-        return float(_lengths(self.magnitudes).sum()) / pulled if pulled else 0.0
+        exact = float(_lengths(self.exact).sum())
+        return float(_lengths(self.magnitudes).sum()) / exact if exact else 0.0
 
     @cached_property
     def _directions(self) -> dict[str, tuple[Array, Array, float]]:
@@ -216,7 +216,11 @@ def objection_to(errors: Errors, limits: Limits | Tolerance) -> str | None:
 
     The errors judged are those relative to the sums of magnitudes or, where they are not known, to the accelerations.
     """
-    largest, rms, of = errors.error_magnitude_max, errors.error_magnitude_rms, "of the sum of the pulls' magnitudes"
+    largest, rms, of = (
+        errors.error_magnitude_max,
+        errors.error_magnitude_rms,
+        "of the sum of the contributions' magnitudes",
+    )
     if largest is None or rms is None:
         largest, rms, of = errors.error_max, errors.error_rms, "relative"
     assert largest is not None

@@ -253,15 +253,15 @@ class Judge:
         mass = self.bodies.mass.astype(self.toolkit.real).astype(np.float64)
         # Only ratios of forces count, and their squares have to be finite.
         mass /= mass.max() or 1.0
-        pulls = np.array(found.T, np.float64, order="C")
-        pulls /= max(float(pulls.max()), -float(pulls.min())) or 1.0
-        sizes = mass * np.sqrt(np.einsum("ji,ji->i", pulls, pulls)) * reference.cancellation
+        accelerations = np.array(found.T, np.float64, order="C")
+        accelerations /= max(float(accelerations.max()), -float(accelerations.min())) or 1.0
+        sizes = mass * np.sqrt(np.einsum("ji,ji->i", accelerations, accelerations)) * reference.cancellation
         if not sizes.any():
             return None
         accepted = limits.rms * (
             TOGETHER * sizes.sum() + DEVIATIONS * math.sqrt(float(np.einsum("i,i->", sizes, sizes)))
         )
-        total = float(np.linalg.norm(np.einsum("ji,i->j", pulls, mass)))
+        total = float(np.linalg.norm(np.einsum("ji,i->j", accelerations, mass)))
         if not total <= accepted:
             relative = total / float(sizes.sum())
             return f"the forces on all bodies sum to {relative:.2g} of their magnitudes, where they have to cancel"

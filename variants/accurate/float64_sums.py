@@ -6,7 +6,7 @@ removes the rounding error of the long sum; that of the interactions and of the 
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -41,6 +41,10 @@ mlir_kernel = mlir.twin(numba_kernel)
     loads="n / p",
     dtypes=("float32",),
     mixed=True,
+    operations=Operations(
+        staging=("tile[thread] = first + thread < n ? bodies[first + thread] : Body{};",),
+        contributions=("interact(sums, self, tile[batch + step], eps2)",),
+    ),
 )
 def prepare(gpu, bodies, *, p, unroll, batch):
     """One thread per body, p threads per block."""

@@ -4,7 +4,7 @@ Against tiled: the rounding error of a sum no longer grows with the number of bo
 interactions remains. The cost is three more additions per component: 22 instructions per interaction instead of 13.
 """
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, ranges
 
 
@@ -44,6 +44,10 @@ def numba_kernel(cuda, real, interaction, *, P, UNROLL):
     ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL},
     when='p % unroll == 0 and (toolkit != "numba" or 128 % unroll == 0)',
     loads="n / p",
+    operations=Operations(
+        staging=("tile[thread] = first + thread < n ? bodies[first + thread] : Body{};",),
+        contributions=("interact(next, self, tile[k], eps2)",),
+    ),
 )
 def prepare(gpu, bodies, *, p, unroll):
     """One thread per body, p threads per block."""

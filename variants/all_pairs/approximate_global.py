@@ -7,7 +7,7 @@ whole; the mean over a cycle is exact if the bodies do not move meanwhile.
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -43,6 +43,7 @@ mlir_kernel = mlir.twin(numba_kernel, tiles=False)
     ranges={"p": ranges.THREADS, "fraction": ranges.FRACTION},
     loads="fraction * n",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
+    operations=Operations(contributions=("interact(sums, self, bodies[j], eps2)",)),
 )
 def prepare(gpu, bodies, *, p, fraction):
     """One thread per body, p threads per block."""

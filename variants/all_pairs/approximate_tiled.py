@@ -5,7 +5,7 @@ Against tiled: the tiles of a step cover a window instead of all bodies. approxi
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -51,6 +51,10 @@ mlir_kernel = mlir.twin(numba_kernel)
     when='p % unroll == 0 and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)',
     loads="fraction * n / p",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
+    operations=Operations(
+        staging=("tile[threadIdx.x] = j < last ? bodies[j] : Body{};",),
+        contributions=("interact(sums, self, tile[k], eps2)",),
+    ),
 )
 def prepare(gpu, bodies, *, p, unroll, fraction):
     """One thread per body, p threads per block."""

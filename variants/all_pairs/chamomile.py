@@ -6,7 +6,7 @@ when the bag is done. The rounding error then grows with the length of a bag and
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -62,6 +62,10 @@ mlir_kernel = mlir.twin(numba_kernel)
     when='j_bag % unroll == 0 and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)',
     loads="n / p",
     any_interaction=True,
+    operations=Operations(
+        staging=("if (first + k < n) bag[k] = bodies[first + k];",),
+        contributions=("interact(current, self, bag[k], eps2)",),
+    ),
 )
 def prepare(gpu, bodies, *, p, j_bag, unroll):
     """One thread per body, p threads per block."""

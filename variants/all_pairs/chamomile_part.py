@@ -5,7 +5,7 @@ Against chamomile: the numbers of pulled and pulling bodies differ, as in a call
 launches is exact if the bodies do not move meanwhile.
 """
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import layouts, ranges
 
 
@@ -23,6 +23,10 @@ from gravbench.variants.common import layouts, ranges
     when="j_bag % unroll == 0",
     loads="fraction * n / p",
     approximates="a launch counts a fraction of the pairs; a cycle of 1 / fraction launches counts each once",
+    operations=Operations(
+        staging=("if (first + k < last) bag[k] = bodies[first + k];",),
+        contributions=("interact(current, self, bag[k], eps2)",),
+    ),
 )
 def prepare(gpu, bodies, *, p, j_bag, unroll, fraction):
     """One thread per body, p threads per block."""

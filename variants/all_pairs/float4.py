@@ -6,7 +6,7 @@ four, for the same bytes.
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -41,6 +41,7 @@ mlir_kernel = mlir.twin(numba_kernel, tiles=False)
     defaults={"p": 256},
     ranges={"p": ranges.THREADS},
     loads="n",
+    operations=Operations(contributions=("interact(sums, self, bodies[j], eps2)",)),
 )
 def prepare(gpu, bodies, *, p):
     """One thread per body, p threads per block."""

@@ -6,7 +6,7 @@ of a body one by one from an array of rows, 4 reads them together. ``block_shape
 ``arithmetic`` takes a square root and divides, where naive takes one inverse square root.
 """
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import printed, ranges
 
 
@@ -23,6 +23,7 @@ from gravbench.variants.common import printed, ranges
     ranges={"p": ranges.THREADS},
     when='block_shape == "1d" or p == 256',
     loads="4 / width * n",
+    operations=Operations(contributions=("pull(sums, self, bodies[j], eps2)",)),
 )
 def prepare(gpu, bodies, *, p, width, block_shape, arithmetic):
     """One thread per body, p threads per block."""

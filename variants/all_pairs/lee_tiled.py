@@ -4,7 +4,7 @@ Against lee_global: a block loads 256 bodies once for all its threads. tiled has
 block are contiguous and an interaction takes one inverse square root; here both are as Lee 2008 printed them.
 """
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import printed, ranges
 
 
@@ -21,6 +21,9 @@ from gravbench.variants.common import printed, ranges
     ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL},
     when='p % unroll == 0 and (block_shape == "1d" or p == 256)',
     loads="n / p",
+    operations=Operations(
+        staging=("tile[threadIdx.x] = j < n ? bodies[j] : Body{};",), contributions=("pull(sums, self, tile[k], eps2)",)
+    ),
 )
 def prepare(gpu, bodies, *, p, unroll, block_shape, arithmetic):
     """One thread per body, p threads per block and bodies per tile."""

@@ -5,7 +5,7 @@ tiles. With ``scaled`` 0, the sum of a step covers only its window, so a cycle o
 step of the other variants computes; with 1, it is scaled up to all bodies, as in approximate_global.
 """
 
-from gravbench.model.variant import DIRECT_SUM, Range, Tolerance, variant
+from gravbench.model.variant import DIRECT_SUM, Operations, Range, Tolerance, variant
 from gravbench.variants.common import layouts, printed, ranges
 
 
@@ -31,6 +31,13 @@ def tolerance(axes):
     loads="fraction * n / (1 + 255 * staged)",
     approximates="a step counts a fraction of the pairs; a cycle of 1 / fraction steps counts each once",
     tolerance=tolerance,
+    operations=Operations(
+        staging=("tile[threadIdx.x] = j < last ? bodies[j] : Body{};",),
+        contributions=(
+            "pull(sums, self, tile[k], eps2)",
+            "pull(sums, self, bodies[j], eps2)",
+        ),
+    ),
 )
 def prepare(gpu, bodies, *, staged, fraction, scaled, unroll, arithmetic):
     """Blocks of 16 x 16 threads, one thread per body."""

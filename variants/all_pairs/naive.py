@@ -6,7 +6,7 @@ read the same address at the same time, so the caches serve the loads, but each 
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -40,6 +40,7 @@ mlir_kernel = mlir.twin(numba_kernel)
     defaults={"p": 256},
     ranges={"p": ranges.THREADS},
     loads="4 * n",
+    operations=Operations(contributions=("interact(sums, self, Body{x[j], y[j], z[j], mass[j]}, eps2)",)),
 )
 def prepare(gpu, bodies, *, p):
     """One thread per body, p threads per block."""

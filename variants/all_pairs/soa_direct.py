@@ -6,7 +6,7 @@ bodies are then projected onto z = 0, for the float64 reference too.
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -43,6 +43,9 @@ mlir_kernel = mlir.twin(numba_kernel)
     defaults={"p": 256, "dim": 3},
     ranges={"p": ranges.THREADS},
     loads="(dim + 1) * n",
+    operations=Operations(
+        contributions=("interact(sums, self, Body{x[j], y[j], DIM == 3 ? z[j] : 0, mass[j]}, eps2)",)
+    ),
 )
 def prepare(gpu, bodies, *, p, dim):
     """One thread per body, p threads per block."""

@@ -6,7 +6,7 @@ thousand threads. The q sums of a body are added in shared memory at the end.
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -55,6 +55,9 @@ mlir_kernel = mlir.twin(numba_kernel)
     ranges={"p": ranges.THREADS, "q": ranges.THREADS, "unroll": ranges.UNROLL},
     when='p * q <= 1024 and p % unroll == 0 and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)',
     loads="n / p",
+    operations=Operations(
+        staging=("tile[thread] = j < n ? bodies[j] : Body{};",), contributions=("interact(sums, self, part[k], eps2)",)
+    ),
 )
 def prepare(gpu, bodies, *, p, q, unroll):
     """Blocks of p x q threads for p bodies each."""

@@ -7,7 +7,7 @@ matters: blocks of 16 x 16 threads, and blocks that begin at different tiles.
 
 import numpy as np
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.common import body, layouts, mlir, ranges
 
 
@@ -69,6 +69,10 @@ mlir_kernel = mlir.twin(numba_kernel)
     ),
     loads="n / p",
     any_interaction=True,
+    operations=Operations(
+        staging=("if (begin + thread < n) tile[thread] = bodies[begin + thread];",),
+        contributions=("interact(sums, self, tile[k], eps2)",),
+    ),
 )
 def prepare(gpu, bodies, *, p, unroll, block_shape, stagger):
     """One thread per body, p threads per block."""

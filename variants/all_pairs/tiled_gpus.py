@@ -8,7 +8,7 @@ what tiled computes. Only CuPy supports several GPUs.
 
 import numpy as np
 
-from gravbench.model.variant import Prepared, variant
+from gravbench.model.variant import Operations, Prepared, variant
 from gravbench.variants.common import ranges, several
 
 
@@ -25,6 +25,10 @@ from gravbench.variants.common import ranges, several
     when="p % unroll == 0",
     loads="n / p",
     any_interaction=True,
+    operations=Operations(
+        staging=("if (other < n) tile[thread] = bodies[other];",),
+        contributions=("interact(sums, self, tile[k], eps2)",),
+    ),
 )
 def prepare(gpu, bodies, *, gpus, p, unroll):
     """One thread per body, p threads per block, on each GPU for its rows."""

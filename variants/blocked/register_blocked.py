@@ -7,8 +7,8 @@ register banks.
 
 import numpy as np
 
-from gravbench.model.variant import variant
-from gravbench.variants.blocked import blocks
+from gravbench.model.variant import Operations, variant
+from gravbench.variants.blocked import blocks, operations
 from gravbench.variants.common import body, layouts, ranges
 
 
@@ -57,6 +57,10 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST)
         ' and (toolkit != "numba" or (mass_first == 1 and warps == 0))'
     ),
     loads="n / (p * r)",
+    operations=Operations(
+        staging=("tile[thread] = first + thread < n ? row_of(bodies[first + thread]) : Row{};",),
+        contributions=operations.ROWS,
+    ),
 )
 def prepare(gpu, bodies, *, p, r, unroll, mass_first, warps):
     """Blocks of p threads for p * r bodies each."""

@@ -5,7 +5,7 @@ Against register_blocked: no tile and no barrier, but a body takes four shuffles
 because Numba's simulator has no shuffles.
 """
 
-from gravbench.model.variant import variant
+from gravbench.model.variant import Operations, variant
 from gravbench.variants.blocked import blocks
 from gravbench.variants.common import layouts, ranges
 
@@ -22,6 +22,7 @@ from gravbench.variants.common import layouts, ranges
     defaults={"p": 128, "r": 4, "unroll": 32, "warps": 0},
     ranges={"p": ranges.WARPS_OF_THREADS, "r": ranges.BODIES, "warps": ranges.WARPS},
     loads="n / (32 * r)",
+    operations=Operations(contributions=("interact(sums[b], own[b], j, eps2)",)),
 )
 def prepare(gpu, bodies, *, p, r, unroll, warps):
     """Blocks of p threads for p * r bodies each."""

@@ -7,8 +7,8 @@ reproducible. Expected: at small N, all multiprocessors have work; at large N, t
 
 import numpy as np
 
-from gravbench.model.variant import Prepared, variant
-from gravbench.variants.blocked import blocks
+from gravbench.model.variant import Operations, Prepared, variant
+from gravbench.variants.blocked import blocks, operations
 from gravbench.variants.common import body, ranges
 
 
@@ -90,6 +90,12 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
         ' and (toolkit != "numba" or warps == 0)'
     ),
     loads="n / (p * r)",
+    operations=Operations(
+        staging=(
+            "if (first + thread < end) tile[thread] = first + thread < n ? row_of(bodies[first + thread]) : Row{};",
+        ),
+        contributions=operations.ROWS,
+    ),
 )
 def prepare(gpu, bodies, *, p, r, unroll, parts, warps):
     """Blocks of p threads for p * r bodies and one part of the sources each; 0 parts: as many as fill the device."""

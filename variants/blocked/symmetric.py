@@ -10,7 +10,7 @@ it at the end: 15 instructions per pair. There is no Numba kernel, because Numba
 import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.blocked import blocks
+from gravbench.variants.blocked import blocks, operations
 from gravbench.variants.common import ranges
 
 LONGEST = 256
@@ -61,6 +61,7 @@ PARTIAL_BYTES = 1 << 30
         "warps": ranges.WARPS,
     },
     mutual=True,
+    operations=operations.SYMMETRIC,
     loads="n / (64 * (r or (8 if n > 8192 else 4)))",
 )
 def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gather, copies, parts, warps):

@@ -10,7 +10,7 @@ GPUs.
 import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.blocked import blocks
+from gravbench.variants.blocked import blocks, operations
 from gravbench.variants.common import collected, ranges, several
 
 LONGEST = 256
@@ -45,6 +45,7 @@ SMALL = 8192
     },
     loads="n / (64 * (r or (8 if n > 8192 else 4)))",
     mutual=True,
+    operations=operations.SYMMETRIC,
 )
 def prepare(gpu, bodies, *, gpus, p, r, unroll, equal_mass, copies, parts):
     """On each GPU as symmetric does; 0 of r, parts or copies: chosen for n, the device and the number of GPUs."""

@@ -15,7 +15,7 @@ differ in their last bits. There is no Numba kernel, because Numba has no warp-l
 """
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.blocked import tensor_share
+from gravbench.variants.blocked import tensor_parts, tensor_share
 from gravbench.variants.common import ranges
 
 
@@ -55,6 +55,8 @@ from gravbench.variants.common import ranges
     loads="n / (64 * (r or (4 if n > 50000 else 2)))",
     positive_masses=True,
     mutual="meet",
+    operations=tensor_parts.OPERATIONS,
+    kernel_parts=tensor_parts.PARTS,
 )
 def prepare(gpu, bodies, **axes):
     """One warp per part of each line of pairs of blocks; 0 of r, parts, copies or warps: chosen for n and device."""

@@ -9,7 +9,7 @@ through the host, and the record says so. With gpus 1 it computes what tensor co
 import numpy as np
 
 from gravbench.model.variant import Prepared, variant
-from gravbench.variants.blocked import tensor_share
+from gravbench.variants.blocked import tensor_parts, tensor_share
 from gravbench.variants.common import collected, several
 from gravbench.variants.common.collected import P
 
@@ -23,6 +23,8 @@ from gravbench.variants.common.collected import P
     dtypes=("float32",),
     positive_masses=True,
     mutual="meet",
+    operations=tensor_parts.OPERATIONS,
+    kernel_parts=tensor_parts.PARTS,
     loads="n / (64 * (4 if n > 50000 else 2))",
 )
 def prepare(gpu, bodies, *, gpus, terms):

@@ -6,7 +6,7 @@ among many bodies. With fewer than 60,000 equal masses, it computes what tensor 
 """
 
 from gravbench.model.variant import Prepared, Tolerance, variant
-from gravbench.variants.blocked import tensor_share
+from gravbench.variants.blocked import tensor_parts, tensor_share
 
 
 @variant(
@@ -19,6 +19,8 @@ from gravbench.variants.blocked import tensor_share
     tolerance={"float32": Tolerance(max=2e-4, rms=2e-5)},
     positive_masses=True,
     mutual="meet",
+    operations=tensor_parts.OPERATIONS,
+    kernel_parts=tensor_parts.PARTS,
     loads="n / (64 * (4 if n > 50000 else 2))",
 )
 def prepare(gpu, bodies, *, separation):

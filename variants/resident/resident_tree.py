@@ -17,7 +17,7 @@ import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.common import keys
-from gravbench.variants.resident import accuracy, resident_share, tree_buffers, tree_build
+from gravbench.variants.resident import accuracy, resident_share, tree_buffers, tree_build, walk_parts
 
 
 @variant(
@@ -50,6 +50,7 @@ from gravbench.variants.resident import accuracy, resident_share, tree_buffers, 
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
     positive_masses=True,
     tolerance=accuracy.of_axes,
+    kernel_parts=walk_parts.PARTS,
 )
 def prepare(gpu, bodies, *, opening, graph, **axes):
     """One thread per body or node in the build; in the walk ``warps`` per ``group`` bodies, p threads per block."""

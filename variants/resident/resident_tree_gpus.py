@@ -12,7 +12,7 @@ import numpy as np
 from gravbench.model.variant import Prepared, variant
 from gravbench.variants.common import collected, several
 from gravbench.variants.common.collected import P
-from gravbench.variants.resident import accuracy, counted, resident_share, tree_buffers
+from gravbench.variants.resident import accuracy, counted, resident_share, tree_buffers, walk_parts
 
 
 @variant(
@@ -30,6 +30,7 @@ from gravbench.variants.resident import accuracy, counted, resident_share, tree_
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
     positive_masses=True,
     tolerance=accuracy.of_axes,
+    kernel_parts=walk_parts.PARTS,
 )
 def prepare(gpu, bodies, *, gpus, **chosen):
     """On each GPU as resident_tree does, with its defaults, but not as a graph."""

@@ -6,19 +6,13 @@ are far enough from the centre of a block. Most pairs are decided by the spheres
 the distances of bodies computed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.bodies import Bodies
-
-tensor_share = import_module("gravbench.variants.blocked.tensor_share")
-"""The variant's own numbers and order. mypy does not read the package of the variants."""
+from gravbench.variants.blocked import tensor_share
+from gravbench.variants.common import curves
 
 MEET = 64
 """Bodies of the other block that a warp takes at a time."""
@@ -29,12 +23,11 @@ ONE_TERM = 4.0
 MOST_DISTANCES = 1 << 24
 """Squared distances that are in memory at the same time."""
 
-Floats = NDArray[np.floating[Any]]
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Met:
+class Meetings:
     """Meetings of a block of ``width`` bodies with 64 others in one evaluation, by how they are computed.
 
     Each array has shape (warps,) and says how many are those of each warp. ``one_term`` and ``two_terms`` are on tensor
@@ -50,65 +43,13 @@ class Met:
     rows: Counts
 
     @property
-    def interactions(self) -> int:
+    def interactions(self):
         """Directed pairs of all bodies, those that only fill a block included: a meeting has two of each pair."""
         both = self.one_term.sum() + self.two_terms.sum() + self.near.sum()
         return int(MEET * self.width * (2 * both + self.within.sum()))
 
-    @property
-    def far(self) -> float:
-        """The part of all meetings that is on tensor cores."""
-        far = self.one_term.sum() + self.two_terms.sum()
-        return float(far / (far + self.near.sum() + self.within.sum()))
 
-
-def _cells(position: Floats, bits: int) -> Counts:
-    """Return the cells of positions, shape (n, 3), in a grid over the cube around them, shape (3, n)."""
-    low = position.min(axis=0)
-    width = float(np.ptp(position, axis=0).max())
-    scale = (1 << bits) / width if width > 0 else 0.0
-    cells: Counts = np.clip(((position - low) * scale).astype(np.int64), 0, (1 << bits) - 1).T.copy()
-    return cells
-
-
-def _interleaved(cells: Counts, bits: int) -> Counts:
-    keys: Counts = np.zeros_like(cells[0])
-    for place in range(bits):
-        for axis in range(3):
-            keys |= (cells[axis] >> place & 1) << (3 * place + 2 - axis)
-    return keys
-
-
-def morton_keys(position: Floats, bits: int) -> Counts:
-    """Return the keys of positions, shape (n, 3), in Morton's order in the cube around them."""
-    return _interleaved(_cells(position, bits), bits)
-
-
-def hilbert_keys(position: Floats, bits: int) -> Counts:
-    """Return the keys of positions, shape (n, 3), along Hilbert's curve in the cube around them (Skilling 2004)."""
-    cells = _cells(position, bits)
-    bit = 1 << bits - 1
-    while bit > 1:
-        below = bit - 1
-        for axis in range(3):
-            set_there = cells[axis] & bit > 0
-            differing = np.where(set_there, 0, (cells[0] ^ cells[axis]) & below)
-            cells[0] ^= np.where(set_there, below, differing)
-            if axis:
-                cells[axis] ^= differing
-        bit >>= 1
-    cells[1] ^= cells[0]
-    cells[2] ^= cells[1]
-    flipped = np.zeros_like(cells[0])
-    bit = 1 << bits - 1
-    while bit > 1:
-        flipped ^= np.where(cells[2] & bit > 0, bit - 1, 0)
-        bit >>= 1
-    cells ^= flipped
-    return _interleaved(cells, bits)
-
-
-def ordered(position: Floats, width: int, *, along_curve: bool) -> Floats:
+def ordered(position, width, *, along_curve):
     """Return positions, shape (n, 3), in the order of the kernel, in whole blocks of ``width``, shape (b, width, 3).
 
     The last body is repeated where the last block is not full.
@@ -116,20 +57,19 @@ def ordered(position: Floats, width: int, *, along_curve: bool) -> Floats:
     n = len(position)
     count = -(-n // width)
     if along_curve:
-        order = np.argsort(hilbert_keys(position, tensor_share.BITS), kind="stable")
+        order = np.argsort(curves.hilbert_keys(position, tensor_share.BITS), kind="stable")
     else:
         order = tensor_share.compact_order(position, width)
-    blocks: Floats = position[np.append(order, np.repeat(order[-1], count * width - n))].reshape(count, width, 3)
+    blocks = position[np.append(order, np.repeat(order[-1], count * width - n))].reshape(count, width, 3)
     if not along_curve:
         return blocks  # in the order of their radii already
     radii = _radii(blocks)
     if n % width:
         radii[-1] = np.inf
-    found: Floats = blocks[np.argsort(radii, kind="stable")]
-    return found
+    return blocks[np.argsort(radii, kind="stable")]
 
 
-def met(bodies: Bodies, *, width: int, separation: float, many: int | None, along_curve: bool, warps: int) -> Met:
+def meetings(bodies, *, width, separation, many, along_curve, warps):
     """Count the meetings of each warp in one evaluation; ``many`` as in ``tensor.cu``, None where it takes two terms.
 
     ``warps`` are those of the grid, which share the lines of pairs of blocks as ``tensor.cu`` says. Its rule is applied
@@ -149,23 +89,23 @@ def met(bodies: Bodies, *, width: int, separation: float, many: int | None, alon
     others = blocks.reshape(count * each, MEET, 3)
     middles = others.mean(axis=1)
     reach = np.sqrt(np.square(others - middles[:, None]).sum(axis=2).max(axis=1))
-    found = np.zeros((5, lines, parts), np.int64)
+    counts = np.zeros((5, lines, parts), np.int64)
     for block in range(count):
         first = (block + 1) * each  # those before met it themselves, and its own are near
-        own = rule.kinds_of(centres[block], radii2[block], others[first:], middles[first:], reach[first:])
-        kinds = np.concatenate([np.full(each, WITHIN), own])
+        kinds_of_others = rule.kinds_of(centres[block], radii2[block], others[first:], middles[first:], reach[first:])
+        kinds = np.concatenate([np.full(each, WITHIN), kinds_of_others])
         line = min(block, count - 1 - block)
         ends = _ends(block, count, parts) * each
         sums = np.zeros((4, len(kinds) + 1), np.int64)
         for kind in range(4):
             np.cumsum(kinds == kind, out=sums[kind, 1:])
-        found[:4, line] += np.diff(sums[:, ends], axis=1)
-        found[4, line] += np.diff(ends) > 0
-    near, two, one, within, rows = found.reshape(5, lines * parts)
-    return Met(width, one, two, near, within, rows)
+        counts[:4, line] += np.diff(sums[:, ends], axis=1)
+        counts[4, line] += np.diff(ends) > 0
+    near, two_terms, one_term, within, rows = counts.reshape(5, lines * parts)
+    return Meetings(width, one_term, two_terms, near, within, rows)
 
 
-def _ends(block: int, count: int, parts: int) -> NDArray[np.int64]:
+def _ends(block, count, parts):
     """Return where in the row of a block the parts of its line end, shape (parts + 1,), in blocks from its own on.
 
     A line is the row of one block and that of its partner from the other end; of an odd number of blocks the middle one
@@ -189,15 +129,14 @@ class _Rule:
     separation: float
     one_term: bool
 
-    def kinds(self, nearest2: Floats, furthest2: Floats, radius2: float) -> Counts:
+    def kinds(self, nearest2, furthest2, radius2):
         """Return how bodies are met whose squared distances from the centre of a block are between these."""
         least = np.square(np.maximum(np.sqrt(nearest2) - np.sqrt(radius2), 0)) + self.eps2
         far = (nearest2 > self.separation**2 * radius2) & (furthest2 + self.eps2 < FURTHEST * least)
         single = far & (nearest2 > ONE_TERM * radius2) if self.one_term else np.zeros_like(far)
-        found: Counts = far.astype(np.int64) + single
-        return found
+        return far.astype(np.int64) + single
 
-    def kinds_of(self, centre: Floats, radius2: float, others: Floats, middles: Floats, reach: Floats) -> Counts:
+    def kinds_of(self, centre, radius2, others, middles, reach):
         """Return how groups of bodies, shape (g, 64, 3), are met; spheres of ``reach`` hold them about ``middles``."""
         apart2 = np.square(middles - centre).sum(axis=1)
         apart = np.sqrt(apart2)
@@ -212,7 +151,6 @@ class _Rule:
         return worst
 
 
-def _radii(blocks: Floats) -> Floats:
+def _radii(blocks):
     """Return the squares of the radii of blocks about the means of their positions."""
-    found: Floats = np.square(blocks - blocks.mean(axis=1, keepdims=True)).sum(axis=2).max(axis=1)
-    return found
+    return np.square(blocks - blocks.mean(axis=1, keepdims=True)).sum(axis=2).max(axis=1)

@@ -2,26 +2,22 @@
 
 A record has the means over all bodies. Where there are fewer groups of bodies than a device can hold, the last walk to
 end decides the time, and walks differ several times over. So the tree is built here from the same bodies, and every
-walk is followed on the host, step by step as in ``resident_tree.cu``, but for the pulls. With the opening criterion
-"acceleration", the accelerations of the evaluation before are those of a walk with the geometric one.
+walk is followed on the host, step by step as in ``resident_tree.cu``, but for the contributions. With the opening
+criterion "acceleration", the accelerations of the evaluation before are those of a walk with the geometric one.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.explain.near_pairs import hilbert_keys, morton_keys
-from gravbench.explain.shape import LANES
-from gravbench.model.bodies import Bodies
-from gravbench.model.variant import Axes
-from gravbench.toolkits.compile_cache import keep
+from gravbench.variants.common import curves
 
+LANES = 32
+"""Threads of a warp."""
+MOST_BODIES = 1 << 20
+"""Bodies whose walks are followed on the host, in some seconds."""
 GEOMETRIC, BARNES, ACCELERATION = "geometric", "barnes_1994", "acceleration"
 DIGIT = 3
 """Bits of a key for each level of the tree."""
@@ -65,32 +61,30 @@ class Walks:
     bodies: Counts
 
 
-def walks(bodies: Bodies, axes: Axes, cells_at_once: int) -> Walks:
+def walks(bodies, axes, cells_at_once):
     """Follow all walks; ``axes`` are those of ``resident_tree``, and a turn adds up so many cells."""
     order, tree, rows = _built(bodies, axes, str(axes["opening"]))
     group, warps, boxes = int(axes["group"]), int(axes["warps"]), int(axes["boxes"])
-    pulls = np.zeros(len(rows))
+    accepted = np.zeros(len(rows))
     if axes["opening"] == ACCELERATION:
-        pulls = float(axes["part"]) * _lengths(bodies, axes)[order]
-    own = _boxes(rows, pulls, group, LANES // boxes, float(axes["theta"]))
+        accepted = float(axes["part"]) * _lengths(bodies, axes)[order]
+    own = _boxes(rows, accepted, group, LANES // boxes, float(axes["theta"]))
     return Walks(*_follow()(tree.begin, tree.count, tree.centres, tree.reach, own, warps, cells_at_once))
 
 
-def _built(bodies: Bodies, axes: Axes, opening: str) -> tuple[Counts, Tree, Floats]:
+def _built(bodies, axes, opening):
     """Return the order of the bodies along the curve, the tree, and the bodies in that order with their masses."""
     position = bodies.position.astype(np.float32)
     bits = int(axes["bits"])
     low, width = position.min(axis=0), float(np.ptp(position, axis=0).max())
-    keys = hilbert_keys(position, bits) if axes["curve"] == "hilbert" else morton_keys(position, bits)
+    keys = curves.hilbert_keys(position, bits) if axes["curve"] == "hilbert" else curves.morton_keys(position, bits)
     order = np.argsort(keys, kind="stable")
     rows = np.column_stack([position[order], bodies.mass[order]]).astype(np.float64)
     tree = build(rows, keys[order], bits, int(axes["leaf_size"]), opening, float(axes["theta"]), low, width)
     return order, tree, rows
 
 
-def build(
-    rows: Floats, keys: Counts, bits: int, leaf_size: int, opening: str, theta: float, low: Any, width: float
-) -> Tree:
+def build(rows, keys, bits, leaf_size, opening, theta, low, width):
     """Build the tree over bodies in the order of their keys, shape (n, 4); ``low`` and ``width`` are of their cube."""
     n = len(rows)
     first, size, above, level = [np.zeros(1, np.int64)], [np.array([n])], [np.array([-1])], [np.zeros(1, np.int64)]
@@ -121,20 +115,8 @@ def build(
     return _with_moments(rows, np.concatenate(begin), *whole, opening=opening, theta=theta, low=low, width=width)
 
 
-def _with_moments(
-    rows: Floats,
-    begin: Counts,
-    first: Counts,
-    size: Counts,
-    above: Counts,
-    level: Counts,
-    divided: NDArray[np.bool_],
-    *,
-    opening: str,
-    theta: float,
-    low: Any,
-    width: float,
-) -> Tree:
+def _with_moments(rows, begin, first, size, above, level, divided, *, opening, theta, low, width):
+    """Add centres of mass, masses and what opens a cell to the nodes of a tree."""
     sums = np.concatenate([np.zeros((1, 4)), np.cumsum(rows[:, 3:] * np.c_[rows[:, :3], np.ones(len(rows))], axis=0)])
     total = sums[first + size] - sums[first]
     mass = total[:, 3]
@@ -154,15 +136,7 @@ def _with_moments(
     return Tree(begin, np.where(divided, -children, size), centres, reach)
 
 
-def _farthest(
-    rows: Floats,
-    centres: Floats,
-    first: Counts,
-    size: Counts,
-    above: Counts,
-    level: Counts,
-    divided: NDArray[np.bool_],
-) -> Floats:
+def _farthest(rows, centres, first, size, above, level, divided):
     """Return how far from the centre of mass of each cell its bodies may be."""
     found = np.zeros(len(first))
     leaves = np.flatnonzero(~divided)
@@ -178,26 +152,28 @@ def _farthest(
     return found
 
 
-def _boxes(rows: Floats, pulls: Floats, group: int, lanes: int, theta: float) -> Floats:
-    """Return the boxes of each group, shape (groups, boxes, 8): the middle, half the widths, and what judges a cell."""
+def _boxes(rows, accepted, group, lanes, theta):
+    """Return the boxes of each group, shape (groups, boxes, 8): the middle, half the widths, and what judges a cell.
+
+    ``accepted`` is the error of its acceleration that each body accepts from a cell, shape (n,), 0 where any is.
+    """
     groups = -(-len(rows) // group)
     every = np.minimum(np.arange(groups * group), len(rows) - 1)
     there = rows[every, :3].reshape(groups, group // lanes, lanes, 3)
     least, most = there.min(axis=2), there.max(axis=2)
-    pull = pulls[every].reshape(groups, group // lanes, lanes).min(axis=2)
-    known = pull > 0
+    least_accepted = accepted[every].reshape(groups, group // lanes, lanes).min(axis=2)
+    known = least_accepted > 0
     with np.errstate(divide="ignore"):
         by_reach = np.where(known, 1.0, max(1.0, 4 * float(np.divide(1.0, theta)) ** 2))
-        by_pull = np.where(known, 1 / np.sqrt(pull), 0.0)
+        by_error = np.where(known, 1 / np.sqrt(least_accepted), 0.0)
     middle = (least + most) / 2
-    found: Floats = np.concatenate([middle, most - middle, by_reach[..., None], by_pull[..., None]], axis=2)
-    return found
+    return np.concatenate([middle, most - middle, by_reach[..., None], by_error[..., None]], axis=2)
 
 
-_LENGTHS: dict[tuple[object, ...], Floats] = {}
+_LENGTHS = {}
 
 
-def _lengths(bodies: Bodies, axes: Axes) -> Floats:
+def _lengths(bodies, axes):
     """Return how strong the accelerations of the bodies are, shape (n,), by a walk for 32 of them at a time."""
     key = bodies.sha256, axes["bits"], axes["curve"]
     if key not in _LENGTHS:
@@ -205,18 +181,16 @@ def _lengths(bodies: Bodies, axes: Axes) -> Floats:
         order, tree, rows = _built(bodies, plain, GEOMETRIC)
         own = _boxes(rows, np.zeros(len(rows)), LANES, LANES, 0.7)
         found = np.empty(len(rows))
-        found[order] = _pull()(tree.begin, tree.count, tree.centres, tree.reach, own, rows, bodies.eps**2)
+        found[order] = _strengths()(tree.begin, tree.count, tree.centres, tree.reach, own, rows, bodies.eps**2)
         _LENGTHS[key] = found
     return _LENGTHS[key]
 
 
 @cache
-def _near() -> Callable[..., Any]:
+def _near():
     import numba
 
-    keep()
-
-    def near(centre: Any, reach: float, boxes: Any) -> bool:
+    def near(centre, reach, boxes):
         """Tell whether a cell has to be opened for the bodies of any box."""
         for k in range(boxes.shape[0]):
             r2 = 0.0
@@ -230,18 +204,17 @@ def _near() -> Callable[..., Any]:
                 return True
         return False
 
-    return numba.njit(near)  # type: ignore[no-any-return]
+    return numba.njit(near)
 
 
 @cache
-def _follow() -> Callable[..., Any]:
+def _follow():
     """Compile what follows the walks."""
     import numba
 
-    keep()
     near = _near()
 
-    def follow(begin, count, centres, reach, boxes, warps, cells_at_once):  # type: ignore[no-untyped-def]
+    def follow(begin, count, centres, reach, boxes, warps, cells_at_once):
         groups = boxes.shape[0]
         steps = np.zeros(groups * warps, np.int64)
         cell_steps, leaf_steps = np.zeros_like(steps), np.zeros_like(steps)
@@ -291,18 +264,17 @@ def _follow() -> Callable[..., Any]:
                 met_batches += added
         return steps, cell_steps, leaf_steps, cell_turns, batches, body_turns, cells, met
 
-    return numba.njit(follow, parallel=True)  # type: ignore[no-any-return]
+    return numba.njit(follow, parallel=True)
 
 
 @cache
-def _pull() -> Callable[..., Any]:
-    """Compile what adds up the pulls of what a walk meets."""
+def _strengths():
+    """Compile what adds up the contributions of what a walk meets."""
     import numba
 
-    keep()
     near = _near()
 
-    def pull(begin, count, centres, reach, boxes, rows, eps2):  # type: ignore[no-untyped-def]
+    def strengths(begin, count, centres, reach, boxes, rows, eps2):
         found = np.empty(len(rows))
         for group in numba.prange(boxes.shape[0]):
             first = group * LANES
@@ -332,4 +304,4 @@ def _pull() -> Callable[..., Any]:
                 found[k] = np.sqrt((sums[k - first] ** 2).sum())
         return found
 
-    return numba.njit(pull, parallel=True, fastmath=True)  # type: ignore[no-any-return]
+    return numba.njit(strengths, parallel=True, fastmath=True)
