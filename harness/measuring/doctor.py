@@ -5,7 +5,6 @@ A toolkit counts as usable when it has just compiled a kernel, run it and got th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from gravbench.config.settings import Measure
@@ -16,8 +15,8 @@ from gravbench.measuring.supervisor import Limits, Session
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Finding
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import CPU, discover
-from gravbench.toolkits.devices import gpus, processor_name
+from gravbench.model.variant import discover
+from gravbench.toolkits.devices import families, family
 
 MEASURE = Measure(timeout_seconds=120)
 
@@ -28,7 +27,8 @@ def examine(toolkit: str, device: Device | None) -> Finding:
     if missing := entry.missing:
         return Finding(toolkit, None, usable=False, reason=missing)
     if device is None:
-        return Finding(toolkit, entry.version, usable=False, reason="installed; it needs an NVIDIA GPU")
+        needs = family(entry.family).needs
+        return Finding(toolkit, entry.version, usable=False, reason=f"installed; it needs {needs}")
     variant = discover()[entry.probe]
     case = Case(
         variant=variant.name,
@@ -49,7 +49,7 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         finally:
             session.end()
     if outcome.status != "ok":
-        hint = "it is installed but does not work; check that its CUDA version suits the driver, and reinstall it"
+        hint = f"it is installed but does not work; {family(entry.family).check}"
         if entry.extras:
             hint += ": " + " or ".join(f"pip install --force-reinstall 'gravbench[{extra}]'" for extra in entry.extras)
         if entry.nvcc and environment.nvcc() is None:
@@ -59,22 +59,20 @@ def examine(toolkit: str, device: Device | None) -> Finding:
     return Finding(toolkit, entry.version, usable=True, reason=said)
 
 
-def _mend_device() -> str:
-    if os.environ.get("CUDA_VISIBLE_DEVICES") is not None:
-        return "if there is a card, make it visible with: unset CUDA_VISIBLE_DEVICES"
-    return "if there is a card, install its driver: apt install nvidia-driver (Debian), ubuntu-drivers install (Ubuntu)"
-
-
 def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None, list[Finding]]:
     """Find the devices and try every toolkit; ``begin`` is told which one is next.
 
     Returns the devices, why there is no GPU and what to do about it, and a finding per toolkit.
     """
-    found, no_gpu = gpus()
-    processor = Device(CPU, processor_name())
+    found: dict[str, list[Device]] = {}
+    reasons = []
+    for name in families():
+        found[name], reason = family(name).devices()
+        reasons += [part for part in (reason, reason and family(name).mend()) if part]
     findings = []
     for toolkit, entry in catalogue().items():
         begin(entry.title)
-        device = processor if toolkit == CPU else (found[0] if found else None)
-        findings.append(examine(toolkit, device))
-    return [*found, processor], no_gpu and f"{no_gpu}; {_mend_device()}", findings
+        findings.append(examine(toolkit, next(iter(found[entry.family]), None)))
+    devices = [device for of_family in found.values() for device in of_family]
+    is_there = any(device.is_gpu for device in devices)
+    return devices, None if is_there else "; ".join(reasons), findings

@@ -18,7 +18,7 @@ from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
-from gravbench.model.variant import CPU, Variant, discover
+from gravbench.model.variant import Variant, discover
 from gravbench.toolkits.devices import others_like, too_few
 
 Prints = Callable[[Case, "Device | None"], Fingerprint]
@@ -135,7 +135,7 @@ def _fitting(
     """Yield each case with the devices that can run it; the others become skipped, or are left out."""
     on_host = {device: 1 + len(others_like(device)) for device in devices if any(case.gpus > 1 for case in sweep.cases)}
     for case in sweep.cases:
-        fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
+        fitting = [device for device in devices if device.family == catalogue()[case.toolkit].family]
         reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "none of the chosen devices can run it"
         if not reason and case.gpus > 1:
             most = max(on_host[device] for device in fitting)

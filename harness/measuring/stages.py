@@ -30,11 +30,11 @@ from gravbench.model.record import Inside, Preparation
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Prepared, Variant, discover
 from gravbench.toolkits.cpu import counting_numba
-from gravbench.toolkits.driver import Launch
+from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.verifying import checks
-from gravbench.verifying.direct_sums import gpu_is_usable
+from gravbench.verifying.direct_sums import usable
 from gravbench.verifying.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge, WrongError, check
 
 LOADING, COMPILING, VERIFYING, RACING = "loading", "compiling", "verifying", "racing"
@@ -100,7 +100,7 @@ class State:
     toolkit: DeviceToolkit = field(init=False)
     holder: DeviceToolkit = field(init=False)
     prepared: Prepared = field(init=False)
-    on_gpu: bool = False
+    device_sums: DeviceSums | None = None
     again: bool = False
     judge: Judge = field(init=False)
     timed: Timed = field(init=False)
@@ -130,7 +130,7 @@ def load(state: State) -> State:
     found.preparation = found.preparation.model_copy(
         update={
             "start_seconds": state.station.open_seconds,
-            "compute_capability": toolkit.compute_capability,
+            "compute_capability": toolkit.generation,
             "compiler": toolkit.compiler,
         }
     )
@@ -153,15 +153,15 @@ def prepare(state: State) -> State:
     state.again = state.job.again or (state.job.repeated and of_one_part)
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     state.holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
-    state.on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
+    state.device_sums = usable(toolkit.device_sums, toolkit.interaction, case.dtype)
     state.judge = Judge(
         state.holder,
         prepared,
         bodies,
         variant.accepted(case.dtype, case.axes),
         case.dtype,
-        most_rows=_most_rows(state.job.verify, bodies.n, on_gpu=state.on_gpu),
-        on_gpu=state.on_gpu,
+        most_rows=_most_rows(state.job.verify, bodies.n, on_device=state.device_sums is not None),
+        device_sums=state.device_sums,
     )
     state.timed = _timed(state)
     return state
@@ -174,8 +174,7 @@ def verify(state: State) -> State:
     _note(state, compile_seconds=state.toolkit.compile_seconds, built_ahead=state.toolkit.built_ahead)
     state.found.errors, objection = state.judge.verdict()
     kernel = state.prepared.kernel
-    launch = getattr(kernel, "launch", None)
-    if isinstance(launch, Launch) and not launch.grid_blocks:
+    if kernel is not None and not state.toolkit.was_launched(kernel):
         raise WrongError(objection or "the kernel that it names was never launched")
     if kernel is not None:
         state.found.resources = state.toolkit.resources(kernel)
@@ -367,11 +366,11 @@ def _note(state: State, **changes: object) -> None:
     state.found.preparation = state.found.preparation.model_copy(update=changes)
 
 
-def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:
+def _most_rows(verify: Verify | None, n: int, *, on_device: bool) -> int:
     """Return the number of bodies up to which all are compared."""
     if verify == "all":
         return n
-    return ALL_ROWS_ON_GPU if on_gpu and verify is None else ALL_ROWS_UP_TO
+    return ALL_ROWS_ON_GPU if on_device and verify is None else ALL_ROWS_UP_TO
 
 
 def _timed(state: State) -> Timed:
@@ -380,5 +379,7 @@ def _timed(state: State) -> Timed:
     if case.timed == "call":
         return Call(state.holder, state.prepared, state.bodies)
     if case.integrator is not None and case.dt is not None:
-        return Stepper(state.holder, state.prepared, state.bodies, case.integrator, case.dt, on_gpu=state.on_gpu)
+        return Stepper(
+            state.holder, state.prepared, state.bodies, case.integrator, case.dt, device_sums=state.device_sums
+        )
     return Timed(state.holder, state.prepared)
