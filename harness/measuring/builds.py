@@ -65,6 +65,7 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
     from gravbench.measuring.step import INTEGRATE, integrator_arguments, integrator_constants
     from gravbench.model import initial_conditions
     from gravbench.model.interaction_files import find
+    from gravbench.model.quantities import QUANTITIES
     from gravbench.model.toolkits import PACKAGE, catalogue
     from gravbench.model.variant import discover
     from gravbench.toolkits import compile_cache, parts
@@ -91,7 +92,7 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
             for _ in range(prepared.cycle):
                 prepared.launch()
     compile_recorded(toolkit, variant)
-    if case.timed == "step":
+    if QUANTITIES[case.timed].steps:
         toolkit = recording()
         kernel = toolkit.compile("integrate", **integrator_constants(prepared))
         velocities = tuple(toolkit.upload(column) for column in bodies.velocity.T)

@@ -14,6 +14,7 @@ from gravbench.measuring.stages import Job
 from gravbench.measuring.supervisor import Limits, Session
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Finding
+from gravbench.model.quantities import FORCE
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from gravbench.toolkits.devices import families, family
@@ -40,7 +41,7 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         subset="even",
         seed=1,
         eps=0.025,
-        timed="force",
+        timed=FORCE,
     )
     with workplace() as place:
         session = Session(place, device, (), place.folder / "worker.log", Limits.of(MEASURE))

@@ -20,12 +20,12 @@ from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import protocol
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
-from gravbench.measuring.step import Stepper
-from gravbench.measuring.timed import Call, Timed
+from gravbench.measuring.timed import Timed, timer
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
 from gravbench.model.device import Reading
+from gravbench.model.quantities import FORCE
 from gravbench.model.record import Inside, Preparation
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Prepared, Variant, discover
@@ -149,7 +149,7 @@ def prepare(state: State) -> State:
         _note(state, untimed_seconds={"preparing": perf_counter() - toolkit.compile_seconds - began})
     known = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes), on_host=prepared.on_host)
     state.found.inside = known
-    of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
+    of_one_part = prepared.stages is None and prepared.insight is None and case.timed == FORCE
     state.again = state.job.again or (state.job.repeated and of_one_part)
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     state.holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
@@ -163,7 +163,7 @@ def prepare(state: State) -> State:
         most_rows=_most_rows(state.job.verify, bodies.n, on_device=state.device_sums is not None),
         device_sums=state.device_sums,
     )
-    state.timed = _timed(state)
+    state.timed = timer(case.timed).of_case(case, state.holder, prepared, bodies, state.device_sums)
     return state
 
 
@@ -185,7 +185,7 @@ def verify(state: State) -> State:
 def race(state: State) -> State:
     """Look whether a searched case can still be the fastest: what is far behind is never recommended."""
     job = state.job
-    if job.settings is None or job.behind is None or job.case.timed != "force":
+    if job.settings is None or job.behind is None or job.case.timed != FORCE:
         return state
     first = protocol.measure(
         state.timed.clock,
@@ -213,7 +213,7 @@ def verify_more(state: State) -> State:
         _refuse(checks.queue(state.toolkit, judge.prepared, judge.own))
         if objection := state.timed.objection():
             raise WrongError(f"the force is right, but {objection}")
-        if timed != "force":
+        if timed != FORCE:
             check(judge.verdict(quantiles=False), f"the force is right at first, but not in a {timed}: ")
     state.is_over = state.job.settings is None
     return state
@@ -371,15 +371,3 @@ def _most_rows(verify: Verify | None, n: int, *, on_device: bool) -> int:
     if verify == "all":
         return n
     return ALL_ROWS_ON_GPU if on_device and verify is None else ALL_ROWS_UP_TO
-
-
-def _timed(state: State) -> Timed:
-    """Make what ``case.timed`` names ready for the prepared variant."""
-    case = state.job.case
-    if case.timed == "call":
-        return Call(state.holder, state.prepared, state.bodies)
-    if case.integrator is not None and case.dt is not None:
-        return Stepper(
-            state.holder, state.prepared, state.bodies, case.integrator, case.dt, device_sums=state.device_sums
-        )
-    return Timed(state.holder, state.prepared)

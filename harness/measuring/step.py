@@ -18,6 +18,7 @@ from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
 from gravbench.measuring.timed import Timed
 from gravbench.model.bodies import Bodies
+from gravbench.model.case import Case
 from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers, parts
@@ -86,6 +87,19 @@ class Stepper(Timed):
         opened = open_toolkit(toolkit.name, INTEGRATE, toolkit.dtype)
         self._kernel = opened.compile("integrate", **integrator_constants(prepared))
         self._moved = integrator_arguments(prepared, self._velocities, self.n)
+
+    @classmethod
+    def of_case(
+        cls,
+        case: Case,
+        toolkit: DeviceToolkit,
+        prepared: Prepared,
+        bodies: Bodies,
+        device_sums: DeviceSums | None,
+    ) -> Timed:
+        assert case.integrator is not None
+        assert case.dt is not None
+        return cls(toolkit, prepared, bodies, case.integrator, case.dt, device_sums=device_sums)
 
     @property
     def kernels(self) -> int:
