@@ -62,7 +62,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/cute.py": "52d14c52",
         "toolkits/cutile.py": "d8e13a7c",
         "toolkits/device_sums.py": "f3ae6f81",
-        "toolkits/devices.py": "9f2ea776",
+        "toolkits/devices.py": "f013e68e",
         "toolkits/driver.py": "bff85ed6",
         "toolkits/images.py": "071c21ae",
         "toolkits/interface.py": "50a15891",

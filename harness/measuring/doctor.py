@@ -17,7 +17,7 @@ from gravbench.model.device import Device, Finding
 from gravbench.model.quantities import FORCE
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
-from gravbench.toolkits.devices import families, family
+from gravbench.toolkits.devices import families, family, gpus
 
 MEASURE = Measure(timeout_seconds=120)
 
@@ -65,15 +65,11 @@ def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None,
 
     Returns the devices, why there is no GPU and what to do about it, and a finding per toolkit.
     """
-    found: dict[str, list[Device]] = {}
-    reasons = []
-    for name in families():
-        found[name], reason = family(name).devices()
-        reasons += [part for part in (reason, reason and family(name).mend()) if part]
+    found = {name: family(name).devices()[0] for name in families()}
+    _, no_gpu = gpus()
     findings = []
     for toolkit, entry in catalogue().items():
         begin(entry.title)
         findings.append(examine(toolkit, next(iter(found[entry.family]), None)))
     devices = [device for of_family in found.values() for device in of_family]
-    is_there = any(device.is_gpu for device in devices)
-    return devices, None if is_there else "; ".join(reasons), findings
+    return devices, no_gpu and f"{no_gpu}; {family(families()[0]).mend()}", findings

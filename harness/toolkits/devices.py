@@ -52,18 +52,16 @@ def families() -> list[str]:
 
 
 def gpus() -> tuple[list[Device], str | None]:
-    """List the GPUs of the first family that has any, and say why there are none where there are none.
+    """List the GPUs of the first family that has any, and say why the first of all has none where none has.
 
     Several families may know the same card, which only one session may own.
     """
-    reasons = []
-    for name in families():
-        if name != CPU:
-            found, reason = family(name).devices()
-            if found:
-                return found, None
-            reasons.append(reason or f"no {name} device")
-    return [], "; ".join(reasons)
+    first, *others = (name for name in families() if name != CPU)
+    found, reason = family(first).devices()
+    for name in others:
+        if not found:
+            found, _ = family(name).devices()
+    return found, None if found else reason
 
 
 def processor() -> Device:
