@@ -22,7 +22,7 @@ from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, Source, discover
 from gravbench.toolkits import buffers, forked, parts
-from gravbench.toolkits.devices import gpus
+from gravbench.toolkits.devices import family
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.toolkits.parts import BLOCK, Part
@@ -311,7 +311,7 @@ def _kept(
 
 @lru_cache
 def _default() -> str:
-    found, _ = gpus()
+    found, _ = family(catalogue()[CUPY].family).devices()
     return next((name for name in (CUPY, NUMBA) if found and catalogue()[name].missing is None), CPU)
 
 

@@ -23,7 +23,7 @@ from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import Prepared, discover
-from gravbench.toolkits import buffers, driver
+from gravbench.toolkits import buffers, driver, interface
 from gravbench.toolkits.interface import Timing
 from gravbench.toolkits.numba import NumbaToolkit
 from gravbench.toolkits.opening import open_toolkit
@@ -523,7 +523,7 @@ def test_by_the_wall_nothing_is_timed_that_was_quick_enough_before(monkeypatch):
     device = Held(VARIANTS["numpy_direct"], "float32", find(GRAVITY))
     lying = SimpleNamespace(record=lambda _: None, seconds_since=lambda _: 1e-6 * len(count))
     monkeypatch.setattr(device, "event", lambda: lying)
-    monkeypatch.setattr(checks, "perf_counter", lambda: 0.002 * len(count))
+    monkeypatch.setattr(interface, "perf_counter", lambda: 0.002 * len(count))
 
     def launch():
         count.append(True)

@@ -8,13 +8,14 @@ import pynvml as installed
 import pytest
 
 from gravbench.errors import InputError
-from gravbench.model.device import Device
+from gravbench.model.device import HARMLESS, Device
 from gravbench.model.variant import CPU
 from gravbench.toolkits import devices
-from gravbench.toolkits.devices import HARMLESS, gpus, select, sensor
+from gravbench.toolkits.devices import gpus, select, sensor
 
 UUIDS = ["GPU-aaaa-1111", "GPU-bbbb-2222", "GPU-abcd-3333"]
 NAMES = ["Imaginary A", "Imaginary B", "Imaginary C"]
+SECOND = Device("cuda:1", NAMES[1], UUIDS[1], "600.12")
 
 
 class FakeError(Exception):
@@ -247,13 +248,13 @@ def bit_of(name):
 
 def words_of(nvml, mask):
     nvml.mask = mask
-    with sensor(UUIDS[1]) as read:
+    with sensor(SECOND) as read:
         return read().throttle_reasons
 
 
 @pytest.mark.usefixtures("nvml")
 def test_a_reading_is_in_megahertz_watts_and_degrees():
-    with sensor(UUIDS[1]) as read:
+    with sensor(SECOND) as read:
         reading = read()
     assert (reading.sm_clock_mhz, reading.power_watts, reading.temperature_celsius) == (1980, 698.75, 61)
     assert reading.throttle_reasons == ()
@@ -320,7 +321,7 @@ def test_a_clock_that_is_low_for_any_other_reason_nvml_has_is_not_harmless(nvml,
     ],
 )
 def test_what_nvml_refuses_is_none_and_the_rest_is_told(nvml, what, field):
-    with sensor(UUIDS[1]) as read:
+    with sensor(SECOND) as read:
         whole = read()
         nvml.refuses = what
         if what == "reasons":
@@ -334,11 +335,11 @@ def test_a_driver_before_535_is_asked_by_the_older_name(nvml):
     # The package has both names; it is the driver's library that lacks the newer one.
     nvml.refuses = "reasons"
     nvml.mask = bit_of("SwPowerCap")
-    with sensor(UUIDS[1]) as read:
+    with sensor(SECOND) as read:
         assert read().throttle_reasons == ("power cap",)
 
 
 def test_the_sensor_is_closed_when_what_it_watches_fails(nvml):
-    with pytest.raises(RuntimeError, match="a kernel"), sensor(UUIDS[1]):
+    with pytest.raises(RuntimeError, match="a kernel"), sensor(SECOND):
         raise RuntimeError("a kernel failed")
     assert nvml.open == 0

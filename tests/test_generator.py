@@ -31,8 +31,8 @@ from gravbench.model.interaction import BODY, COMPARISONS, FUNCTIONS, MATH, OPER
 from gravbench.model.interaction_files import ENDING, packaged, parse
 from gravbench.model.interaction_text import SUMS
 from gravbench.model.variant import SHARED, discover
+from gravbench.toolkits import cuda_sums
 from gravbench.verifying import direct_sums as judge
-from gravbench.verifying import gpu_sums
 from gravbench.verifying.direct_sums import direct_sums
 
 # Said here once more, for a table that is wrong must not choose its own examples.
@@ -269,7 +269,7 @@ asm bool char double float4 goto int linux long max min nullptr restrict signed 
 unsigned void volatile warpsize numpy cuda libdevice cls rows out bodies eps j_mass i_x sums_ax sums_s total_ax lost_ax
 """.split()  # noqa: SIM905
 
-TEXTS = judge.ROW, judge.TERMS, judge.ON_CPU, gpu_sums.KERNEL, judge.ADD, judge.ADD_EXACTLY, judge.ADD_PLAINLY
+TEXTS = judge.ROW, judge.TERMS, judge.ON_CPU, cuda_sums.KERNEL, judge.ADD, judge.ADD_EXACTLY, judge.ADD_PLAINLY
 JUDGE = "\n".join(TEXTS)
 
 

@@ -16,12 +16,11 @@ from conftest import GPUS
 from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.toolkits import driver
+from gravbench.toolkits import cuda_sums, driver
+from gravbench.toolkits.device_sums import Texts
 from gravbench.toolkits.numba import _Simulator
 from gravbench.verifying import direct_sums as direct_sums_module
-from gravbench.verifying import gpu_sums
 from gravbench.verifying.direct_sums import direct_sums
-from gravbench.verifying.gpu_sums import Texts
 
 LAYOUTS = """
 import json, re, sys
@@ -29,7 +28,8 @@ from types import SimpleNamespace
 import numba, numpy as np
 from numba import cuda
 from numba.cuda import dispatcher, libdevice
-from gravbench.verifying import direct_sums, gpu_sums
+from gravbench.toolkits import cuda_sums
+from gravbench.verifying import direct_sums
 from gravbench.model.interaction_files import find
 
 # Asked for each function that the kernel calls.
@@ -40,9 +40,9 @@ for dtype in ("float32", "float64"):
     columns, rows = np.ones((4, 9)), np.arange(5)
     results = np.empty((10, 3)), np.empty((10, 3)), np.empty((5, 3), real)
     arguments = columns, 0.5, columns.astype(real), real(0.5), rows, 2, *results
-    kernel = gpu_sums.function(direct_sums._texts(own, dtype), 3, dtype, cuda, libdevice)
+    kernel = cuda_sums.function(direct_sums._texts(own, dtype), 3, dtype, cuda, libdevice)
     ptx, _ = cuda.compile_ptx(kernel, tuple(map(numba.typeof, arguments)), cc=(9, 0))
-    laid_out = gpu_sums.parameters(arguments, {id(one): 1 for one in arguments if isinstance(one, np.ndarray)})
+    laid_out = cuda_sums.parameters(arguments, {id(one): 1 for one in arguments if isinstance(one, np.ndarray)})
     asked = re.findall(r"\\.param (?:\\.align \\d+ )?\\.(\\w+) \\w+_param_", ptx)
     found.append((asked, [type(one)._type_ for one in laid_out]))
 print(json.dumps(found))
@@ -53,13 +53,13 @@ KINDS = {"u64": "l", "f64": "d", "f32": "f"}
 @pytest.fixture
 def simulated(monkeypatch):
     """Have the kernel run in Numba's simulator; on a GPU, as it is."""
-    direct_sums_module._on_gpu.cache_clear()
+    direct_sums_module._on_device.cache_clear()
     if GPUS:
         driver.use_device()
     else:
-        monkeypatch.setattr(gpu_sums, "launcher", _simulating(monkeypatch))
+        monkeypatch.setattr(cuda_sums, "launcher", _simulating(monkeypatch))
     yield
-    direct_sums_module._on_gpu.cache_clear()
+    direct_sums_module._on_device.cache_clear()
 
 
 def _simulating(monkeypatch):
@@ -70,7 +70,7 @@ def _simulating(monkeypatch):
     def launcher(texts, sums, dtype):
         real = np.dtype(dtype).type
         device = SimpleNamespace(rsqrt=lambda value: 1 / np.sqrt(value), rsqrtf=lambda value: real(1) / np.sqrt(value))
-        kernel = cuda.jit(gpu_sums.function(texts, sums, dtype, cuda, device))
+        kernel = cuda.jit(cuda_sums.function(texts, sums, dtype, cuda, device))
 
         def launch(blocks, block, arguments, results):
             assert results == 3
@@ -85,16 +85,16 @@ def _simulating(monkeypatch):
 @pytest.mark.parametrize("name", [GRAVITY, "hermite"])
 def test_the_rows_of_a_sample_are_summed_in_parts_and_as_on_the_cpu(simulated, dtype, name, monkeypatch):  # noqa: ARG001
     """Each part is made so short that there are several; the number of bodies is no multiple of a warp."""
-    monkeypatch.setattr(gpu_sums, "LEAST_PART", 8)
+    monkeypatch.setattr(cuda_sums, "LEAST_PART", 8)
     bodies = plummer(45, 3, 0.05)
     rows = np.array([0, 3, 17, 44])
     interaction = find(name)
     expected = direct_sums(interaction, bodies, rows, dtype)
     found = []
     for few in (8192, 0):
-        monkeypatch.setattr(gpu_sums, "FEW_ROWS", few)
-        assert gpu_sums.parts_of(rows.size, bodies.n, len(interaction.sums)) == (5 if few else 0)
-        found.append(direct_sums(interaction, bodies, rows, dtype, on_gpu=True))
+        monkeypatch.setattr(cuda_sums, "FEW_ROWS", few)
+        assert cuda_sums.parts_of(rows.size, bodies.n, len(interaction.sums)) == (5 if few else 0)
+        found.append(direct_sums(interaction, bodies, rows, dtype, device_sums=cuda_sums))
     for one in found:
         np.testing.assert_allclose(one.exact, expected.exact, rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(one.magnitudes, expected.magnitudes, rtol=1e-13)
@@ -106,11 +106,11 @@ def test_the_rows_of_a_sample_are_summed_in_parts_and_as_on_the_cpu(simulated, d
 
 
 def test_many_rows_are_summed_by_several_launches(simulated, monkeypatch):  # noqa: ARG001
-    monkeypatch.setattr(gpu_sums, "FEW_ROWS", 0)
-    monkeypatch.setattr(gpu_sums, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(cuda_sums, "FEW_ROWS", 0)
+    monkeypatch.setattr(cuda_sums, "ROWS_AT_ONCE", 3)
     bodies = plummer(7, 3, 0.05)
     expected = direct_sums(find(GRAVITY), bodies, np.arange(7), "float64")
-    found = direct_sums(find(GRAVITY), bodies, np.arange(7), "float64", on_gpu=True)
+    found = direct_sums(find(GRAVITY), bodies, np.arange(7), "float64", device_sums=cuda_sums)
     np.testing.assert_allclose(found.exact, expected.exact, rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(found.plain, expected.plain, rtol=1e-12, atol=1e-13)
 
@@ -191,7 +191,7 @@ def fake(monkeypatch, tmp_path):
 
     monkeypatch.setattr(driver, "_library", lambda: device)
     monkeypatch.setattr(driver, "compute_capability", lambda: "9.0")
-    monkeypatch.setattr(gpu_sums, "_compiled", compiling)
+    monkeypatch.setattr(cuda_sums, "_compiled", compiling)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     forget = driver.load_function.cache_clear
     forget()
@@ -201,17 +201,17 @@ def fake(monkeypatch, tmp_path):
 
 def launched(texts=TEXTS):
     given, taken = np.arange(6.0).reshape(2, 3), np.zeros((2, 3))
-    gpu_sums.launcher(texts, 3, "float64")(5, 32, (given, 0.5, taken), 1)
+    cuda_sums.launcher(texts, 3, "float64")(5, 32, (given, 0.5, taken), 1)
     return taken
 
 
 def test_what_was_compiled_once_is_launched_by_every_process(fake):
-    assert not gpu_sums.is_kept(TEXTS, 3, "float64")
+    assert not cuda_sums.is_kept(TEXTS, 3, "float64")
     for times in (1, 2):
         np.testing.assert_array_equal(launched(), np.arange(6.0).reshape(2, 3) + 0.5)
         assert fake.device.launches == [(5, 1, 1, 32, 1, 1)] * times
         fake.forget()  # as another process has
-        assert gpu_sums.is_kept(TEXTS, 3, "float64")
+        assert cuda_sums.is_kept(TEXTS, 3, "float64")
     assert fake.compiled == [True]
     assert not fake.device.memory, "all of it is given back"
 
@@ -219,10 +219,10 @@ def test_what_was_compiled_once_is_launched_by_every_process(fake):
 def test_another_text_processor_or_compiler_is_compiled_itself(fake, monkeypatch):
     launched()
     fake.forget()
-    assert not gpu_sums.is_kept(Texts("another", "plain", "terms"), 3, "float64")
-    assert not gpu_sums.is_kept(TEXTS, 3, "float32")
-    monkeypatch.setattr(gpu_sums, "_compiler", lambda: ("another",))
-    assert not gpu_sums.is_kept(TEXTS, 3, "float64")
+    assert not cuda_sums.is_kept(Texts("another", "plain", "terms"), 3, "float64")
+    assert not cuda_sums.is_kept(TEXTS, 3, "float32")
+    monkeypatch.setattr(cuda_sums, "_compiler", lambda: ("another",))
+    assert not cuda_sums.is_kept(TEXTS, 3, "float64")
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"a_kernel", b"a_kernel\nno image", b"\xff\nimage"])

@@ -20,7 +20,7 @@ from gravbench.model import generators
 from gravbench.model.device import Device, Reading, together
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
-from gravbench.toolkits import devices, driver
+from gravbench.toolkits import cuda, devices, driver
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.interface import CudaToolkit, GpuToolkit, ToolkitMissingError
 from gravbench.toolkits.several import HOST, PEER, links
@@ -234,7 +234,7 @@ def fake_cupy(monkeypatch, **options):
 
     cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, Device=OneDevice, Stream=Stream))
     monkeypatch.setitem(__import__("sys").modules, "cupy", cupy)
-    monkeypatch.setattr(devices, "link", lambda _: "NVLink")
+    monkeypatch.setattr(cuda, "link", lambda _: "NVLink")
     monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
     monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
     return runtime
@@ -347,14 +347,15 @@ def test_a_session_sees_its_own_gpu_first_and_others_of_its_kind_only_where_aske
     monkeypatch.setattr(devices, "gpus", lambda: ([*CARDS, OTHER], None))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
     orders = session.Orders(CARDS[1], (), Path(), Path(), several=asks)
-    assert ",".join(session._show_devices(orders)) == visible
+    assert ",".join(device.uuid for device in session._show_devices(orders)) == visible
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_the_record_of_a_case_of_several_gpus_says_how_they_are_linked(sweep, monkeypatch, gpus):
     class Opened(Recorder):
-        compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
+        generation, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
+        device_sums = None
 
         def devices(self, count):
             self.gpus, self.linked_by = count, HOST if count > 1 else None
@@ -370,7 +371,7 @@ def test_the_record_of_a_case_of_several_gpus_says_how_they_are_linked(sweep, mo
         raise EnoughError
 
     monkeypatch.setattr(stages, "open_toolkit", lambda *_: Opened("float32"))
-    monkeypatch.setattr(stages, "gpu_is_usable", enough)
+    monkeypatch.setattr(stages, "usable", enough)
     outcome = stages.run(stages.Job(1, sweep([gpus]).cases[0], None), stages.Station(), lambda _: None)
     assert "EnoughError" in outcome.reason
     assert outcome.found.preparation.gpus_linked_by == (HOST if gpus > 1 else None)

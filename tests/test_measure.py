@@ -13,12 +13,12 @@ import pytest
 from gravbench.config.settings import FEWEST_SAMPLES, Measure
 from gravbench.measuring import protocol as measuring
 from gravbench.measuring.protocol import MOST_BATCH, measure
-from gravbench.model.device import Reading
+from gravbench.model.device import HARMLESS, Reading
 from gravbench.model.record import OUTRACED, Measurement
 from gravbench.model.statistics import effective, interval_of, median_interval
 from gravbench.toolkits import interface
 from gravbench.toolkits import jax as jax_module
-from gravbench.toolkits.devices import CLOCK_REASONS, HARMLESS
+from gravbench.toolkits.cuda import CLOCK_REASONS
 from gravbench.toolkits.interface import LONGEST_HOLD, GpuToolkit, Timing
 from gravbench.toolkits.jax import JaxToolkit
 

@@ -5,6 +5,7 @@ comments and layout.
 """
 
 import hashlib
+import re
 from pathlib import Path
 
 from conftest import ROOT
@@ -12,6 +13,7 @@ from gravbench.measuring import environment
 from gravbench.model import python_code
 from gravbench.model.method import METHOD
 from gravbench.model.record import Record
+from gravbench.model.runs import RECORDS
 from gravbench.model.variant import discover
 from gravbench.report.compared import comparison_json
 from gravbench.report.provenance import NOWHERE, OTHER_METHOD, Here
@@ -26,52 +28,55 @@ VARIANTS = discover()
 LOOKED_AT: tuple[int, dict[str, str]] = (
     2,
     {
-        "config/settings.py": "b100ce8f",
-        "measuring/builds.py": "e0838122",
-        "verifying/checks.py": "3dc98862",
+        "config/settings.py": "b4fe3f05",
+        "measuring/builds.py": "29d3cdf8",
+        "verifying/checks.py": "ce41d5f2",
         "verifying/comparing.py": "d0d77cee",
-        "verifying/conserved.py": "75e2fa8a",
-        "verifying/direct_sums.py": "c0c68ce1",
+        "verifying/conserved.py": "c9d9bfea",
+        "verifying/direct_sums.py": "6fb5d32a",
         "measuring/engine.py": "4b2e5bc4",
-        "verifying/gpu_sums.py": "57084fdc",
+        "toolkits/cuda_sums.py": "584e050b",
         "verifying/perturbed.py": "86aec78b",
-        "measuring/protocol.py": "3fffcc58",
-        "measuring/session.py": "0f9c62b7",
-        "verifying/shared_sums.py": "936964a6",
-        "measuring/stages.py": "2a4477f0",
-        "measuring/step.py": "baf43494",
-        "measuring/timed.py": "77c74ff6",
-        "verifying/verify.py": "8b1f04fc",
+        "measuring/protocol.py": "ff6bc4c4",
+        "measuring/session.py": "acf4e092",
+        "verifying/shared_sums.py": "89aae309",
+        "measuring/stages.py": "664f25ae",
+        "measuring/step.py": "ca54b7e1",
+        "measuring/timed.py": "1ccd472c",
+        "verifying/verify.py": "d46652ae",
         "model/bodies.py": "65ca181b",
         "model/bodies_readers.py": "f972f8c0",
-        "model/derived.py": "ad74ae0e",
+        "model/derived.py": "43baee28",
         "model/generators.py": "812a01e2",
         "model/initial_conditions.py": "2e31131a",
         "model/interaction.py": "7711f9b7",
         "model/interaction_files.py": "a819d5e1",
+        "model/quantities.py": "deaaf4e3",
         "model/rounding.py": "4d5d7462",
         "model/statistics.py": "bc104387",
         "verdicts/racing.py": "9c550d12",
         "toolkits/buffers.py": "367a8f95",
-        "toolkits/cpu.py": "c87fa728",
-        "toolkits/cupy.py": "2c5b1dca",
-        "toolkits/cute.py": "697dd415",
-        "toolkits/cutile.py": "7054f9ab",
-        "toolkits/devices.py": "ce5aaaa4",
+        "toolkits/cpu.py": "82bf4d9b",
+        "toolkits/cuda.py": "867d8d7d",
+        "toolkits/cupy.py": "7025a8b5",
+        "toolkits/cute.py": "52d14c52",
+        "toolkits/cutile.py": "d8e13a7c",
+        "toolkits/device_sums.py": "f3ae6f81",
+        "toolkits/devices.py": "f013e68e",
         "toolkits/driver.py": "bff85ed6",
         "toolkits/images.py": "071c21ae",
-        "toolkits/interface.py": "c53100cc",
-        "toolkits/jax.py": "57cf7338",
-        "toolkits/jzfmm.py": "390eeecd",
-        "toolkits/mlir.py": "2d156ab7",
-        "toolkits/mojo.py": "20cb65d4",
-        "toolkits/numba.py": "14a0814e",
-        "toolkits/parts.py": "8974b33e",
-        "toolkits/pycuda.py": "0bb8ce96",
+        "toolkits/interface.py": "50a15891",
+        "toolkits/jax.py": "0cb71a40",
+        "toolkits/jzfmm.py": "8e23c344",
+        "toolkits/mlir.py": "2e4f8423",
+        "toolkits/mojo.py": "827c5fd8",
+        "toolkits/numba.py": "430b5c13",
+        "toolkits/parts.py": "64a8c00b",
+        "toolkits/pycuda.py": "6e0d193f",
         "toolkits/several.py": "b83a002f",
-        "toolkits/torch.py": "4ef35a93",
-        "toolkits/triton.py": "014937f0",
-        "toolkits/warp.py": "0936f37b",
+        "toolkits/torch.py": "bf3c79eb",
+        "toolkits/triton.py": "81a56ae6",
+        "toolkits/warp.py": "e6a635ce",
     },
 )
 """The method for which these modules were looked at, and the first digits of the hash of each."""
@@ -92,15 +97,15 @@ def test_code_that_times_or_judges_changes_only_together_with_a_look_at_the_meth
     assert number == METHOD, f"LOOKED_AT is of method {number}: look at its modules and set it to {METHOD}"
 
 
-def test_every_toolkit_is_looked_at():
+def test_every_toolkit_that_has_measured_something_is_looked_at():
     """Each waits for its device and reads its clock, or leaves that to another."""
-    toolkits = {f"toolkits/{path.name}" for path in (ROOT / "harness" / "toolkits").glob("*.py") if _has_entry(path)}
+    toolkits = set().union(*map(_toolkits, (ROOT / "reports").rglob(RECORDS)))
     assert len(toolkits) > 10
-    assert toolkits <= LOOKED_AT[1].keys()
+    assert {f"toolkits/{name}.py" for name in toolkits} <= LOOKED_AT[1].keys()
 
 
-def _has_entry(path: Path) -> bool:
-    return "\nENTRY = " in path.read_text("utf-8")
+def _toolkits(path: Path) -> set[str]:
+    return {name.decode() for name in re.findall(rb'"toolkit": ?"(\w+)"', path.read_bytes())}
 
 
 def two(number: int | None) -> list[Record]:

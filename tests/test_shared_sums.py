@@ -20,8 +20,8 @@ def computed(tmp_path, monkeypatch):
     """Share a folder; return the list of what has been computed so far."""
     calls, compute = [], shared_sums.direct_sums
 
-    def counted(interaction, bodies, rows, dtype, *, on_gpu):
-        calls.append((bodies.n, dtype, on_gpu))
+    def counted(interaction, bodies, rows, dtype, *, device_sums):
+        calls.append((bodies.n, dtype, device_sums))
         return compute(interaction, bodies, rows, dtype)
 
     monkeypatch.setattr(shared_sums, "direct_sums", counted)
@@ -29,8 +29,8 @@ def computed(tmp_path, monkeypatch):
     return calls
 
 
-def of_all(bodies, dtype="float32", *, on_gpu=False, interaction=GRAVITY):
-    return sums_over_all(interaction_files.find(interaction), bodies, dtype, on_gpu=on_gpu)
+def of_all(bodies, dtype="float32", *, device_sums=None, interaction=GRAVITY):
+    return sums_over_all(interaction_files.find(interaction), bodies, dtype, device_sums=device_sums)
 
 
 def test_what_one_process_has_summed_another_reads_to_the_last_bit(computed):
@@ -46,7 +46,7 @@ def test_sums_of_anything_else_are_computed(computed):
     for seed, eps in ((1, 0.025), (2, 0.025), (1, 0.05)):
         of_all(plummer(N, seed, eps))
     of_all(plummer(N, 1, 0.025), "float64")
-    of_all(plummer(N, 1, 0.025), on_gpu=True)
+    of_all(plummer(N, 1, 0.025), device_sums=object())
     of_all(plummer(N, 1, 0.025), interaction="lennard_jones")
     assert len(computed) == 6
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from gravbench.config.load import packaged
 from gravbench.config.search import Search
 from gravbench.config.settings import Config, Entry, Measure, Settings
+from gravbench.model.quantities import QUANTITIES
 
 HEAD = """# Configuration
 
@@ -26,9 +27,9 @@ SAID = {
     "eps": "softening length; up to 1e12 in float32 and 1e100 in float64",
     "dtype": "number type of the computation",
     "interaction": "`gravity`, `hermite`, `lennard_jones`, or a file",
-    "timed": "what one evaluation includes: `force`, `step` or `call`",
-    "integrator": "integrator, with `timed: step`",
-    "dt": "length of a time step, with `timed: step`",
+    "timed": "what one evaluation includes: see below",
+    "integrator": "integrator, where `timed` is a step",
+    "dt": "length of a time step, where `timed` is a step",
     "n": "numbers of bodies; without it, all bodies of a file",
     "flops_per_interaction": "convention for GFLOP/s: a number, or one number per interaction name; by default the "
     "count in the file of the interaction",
@@ -66,6 +67,12 @@ def page() -> str:
             "`variants`, where they apply only to that entry.",
             "",
             *keys(Config, list(Settings.model_fields)),
+            "",
+            "## timed",
+            "",
+            "| value | one evaluation includes |",
+            "| --- | --- |",
+            *(f"| `{name}` | {quantity.meaning} |" for name, quantity in QUANTITIES.items()),
             "",
             "## Keys of an entry of `variants`",
             "",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -85,14 +84,14 @@ def measure(asked: Asked, device: str | None, peaks: Path | None, out: Path | No
     from gravbench.model.interaction import GRAVITY
     from gravbench.model.interaction_files import find
     from gravbench.model.lock import alone
-    from gravbench.toolkits.devices import select, sensor
+    from gravbench.toolkits.devices import expose, select, sensor
 
     chosen = select([device] if device else [])[0][0]
     if not chosen.uuid:
         raise InputError(
             "ablate measures CUDA C kernels and needs a GPU, but none was selected; accepted: --device cuda:0"
         )
-    os.environ["CUDA_VISIBLE_DEVICES"] = chosen.uuid  # before any library asks the driver which devices there are
+    expose([chosen])  # before any library asks the driver which devices there are
     terminal = console(stderr=as_json)
     folder = out or runs.new_folder("ablations")
     variant, axes = asked.variant, dict(asked.axes)
@@ -108,7 +107,8 @@ def measure(asked: Asked, device: str | None, peaks: Path | None, out: Path | No
 
             interaction = find(GRAVITY)
             opened = ablations.opened(asked.dtype, interaction)
-            with sensor(chosen.uuid) as read:
+            with sensor(chosen) as read:
+                assert read
                 results = ablations.ablate(
                     variant, axes, asked.n, asked.dtype, interaction, measured, opened, read, say
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -253,12 +252,11 @@ def _case(variant: Variant, toolkit: str, device: Device, parameters: list[str],
 
 
 def _show_alone(device: Device, case: Case) -> None:
-    """Have CUDA see the device alone or, where several are asked for, the others of its kind after it."""
-    from gravbench.toolkits.devices import others_like
+    """Have libraries see the device alone or, where several are asked for, the others of its kind after it."""
+    from gravbench.toolkits.devices import expose, others_like
 
     several = [device, *(others_like(device) if case.gpus > 1 else ())]
-    # Before any library asks the driver which devices there are. A UUID does not depend on who counts.
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(one.uuid for one in several if one.uuid)
+    expose(several)  # before any library asks the driver which devices there are
 
 
 def _prepared(variant: Variant, case: Case) -> Simulation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -47,12 +46,11 @@ def peaks(
     from gravbench.explain.measured import check, measure
     from gravbench.model import runs
     from gravbench.model.lock import alone
-    from gravbench.toolkits.devices import select
+    from gravbench.toolkits.devices import expose, select
 
     chosen = select([device] if device else [])[0][0]
     check(chosen, only or ())
-    if chosen.uuid:  # before any library asks the driver which devices there are
-        os.environ["CUDA_VISIBLE_DEVICES"] = chosen.uuid
+    expose([chosen])  # before any library asks the driver which devices there are
     terminal = console(stderr=as_json)
     folder = out or runs.new_folder("peaks")
     with alone(folder):

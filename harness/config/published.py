@@ -18,6 +18,7 @@ from gravbench.config.condition import Condition
 from gravbench.config.document import Document, read
 from gravbench.errors import InputError, nearest, shortened
 from gravbench.model.case import Value
+from gravbench.model.quantities import PublishedName
 from gravbench.packaged import folder
 
 Unit = Literal[
@@ -43,7 +44,6 @@ Unit = Literal[
     "seconds of allocate",
     "GB/s of download",
 ]
-Timed = Literal["force", "step", "call", "frame", "process"]
 Selection = Mapping[str, Value | list[Value]]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -72,7 +72,7 @@ class Figure(_Part):
     id: str
     title: str
     unit: Unit
-    timed: Timed
+    timed: PublishedName
     device: str = ""
     flops_per_interaction: Annotated[Number, Field(gt=0)] | None = None
     where: Selection = {}

@@ -20,6 +20,7 @@ from gravbench.config.search import Search
 from gravbench.errors import InputError, Mistakes, closest, nearest
 from gravbench.model.bodies import SMALLEST_EPS
 from gravbench.model.interaction import GRAVITY
+from gravbench.model.quantities import FORCE, TimedName
 from gravbench.model.variant import Dtype
 
 Subset = Literal["even", "lee", "lee_last"]
@@ -130,7 +131,7 @@ class Settings(BaseModel, frozen=True, extra="forbid", strict=True):
     eps: Swept[Annotated[Number, Field(ge=SMALLEST_EPS)]] = [0.025]
     dtype: Swept[Dtype] = ["float32"]
     interaction: Swept[str] = [GRAVITY]
-    timed: Swept[Literal["force", "step", "call"]] = ["force"]
+    timed: Swept[TimedName] = [FORCE]
     integrator: Swept[Literal["leapfrog", "damped_euler"]] = ["leapfrog"]
     dt: Swept[Positive] = [0.001]
     n: Swept[Annotated[Whole, Field(ge=1, le=MOST_BODIES)]] = []

@@ -19,6 +19,7 @@ from gravbench.model.case import Case
 from gravbench.model.generators import GENERATORS
 from gravbench.model.initial_conditions import SUBSETS, available, file_sha256
 from gravbench.model.interaction import GRAVITY
+from gravbench.model.quantities import QUANTITIES
 from gravbench.model.variant import AxisValue, Variant
 
 
@@ -68,9 +69,10 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
         if settings["interaction"] != GRAVITY and not variant.any_interaction:
             removed[f"{variant.name}, which computes {GRAVITY}"] += 1
             continue
-        if settings["timed"] == "step" and settings["interaction"] not in steppable:
+        timed = QUANTITIES[settings["timed"]]
+        if timed.steps and settings["interaction"] not in steppable:
             wants = "ax, ay, az of positions"
-            removed[f"timed: step, whose integrator needs {wants}, not {settings['interaction']}"] += 1
+            removed[f"timed: {timed.name}, whose integrator needs {wants}, not {settings['interaction']}"] += 1
             continue
         contents: dict[str, Any] = {
             "bodies_file_sha256": bodies[settings["bodies"]],
@@ -153,7 +155,7 @@ def _settings(block: Block) -> Iterator[dict[str, Any]]:
                     raise InputError(f"{block.where}: {said}; accepted: 1 or more")
                 values["n"] = values["n"] or [offered]
             for timed in values["timed"]:
-                own = values if timed == "step" else {**values, "integrator": [None], "dt": [None]}
+                own = values if QUANTITIES[timed].steps else {**values, "integrator": [None], "dt": [None]}
                 yield from _combinations({**own, "timed": [timed]})
 
 

@@ -52,7 +52,8 @@ def measure(
     except ToolkitMissingError as error:
         raise InputError(f"ceilings of a GPU are measured through CuPy: {error}") from error
     assert device.uuid is not None
-    with sensor(device.uuid) as read:
+    with sensor(device) as read:
+        assert read
         found, failed = measured_peaks.measure_all(toolkit, read, say, names)
     return Peaks(
         device=device.name,

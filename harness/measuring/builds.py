@@ -25,7 +25,7 @@ from gravbench.measuring.tasks import Task
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Target
 from gravbench.model.variant import CPU
-from gravbench.toolkits.devices import cores
+from gravbench.toolkits.devices import cores, hide_all
 
 LIMIT_SECONDS = 120.0
 """Seconds that the build of one case may take, without those in which it is suspended."""
@@ -65,6 +65,7 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
     from gravbench.measuring.step import INTEGRATE, integrator_arguments, integrator_constants
     from gravbench.model import initial_conditions
     from gravbench.model.interaction_files import find
+    from gravbench.model.quantities import QUANTITIES
     from gravbench.model.toolkits import PACKAGE, catalogue
     from gravbench.model.variant import discover
     from gravbench.toolkits import compile_cache, parts
@@ -91,7 +92,7 @@ def _build(case: Case, target: Target, folders: tuple[Path, ...], count: Callabl
             for _ in range(prepared.cycle):
                 prepared.launch()
     compile_recorded(toolkit, variant)
-    if case.timed == "step":
+    if QUANTITIES[case.timed].steps:
         toolkit = recording()
         kernel = toolkit.compile("integrate", **integrator_constants(prepared))
         velocities = tuple(toolkit.upload(column) for column in bodies.velocity.T)
@@ -119,7 +120,8 @@ def serve(connection: Connection, folders: tuple[Path, ...], log: Path) -> None:
     """Build one case after another, in a process of its own, until the other side goes away."""
     ignore_interrupts()
     print_to(log)
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    hide_all()
+    os.environ |= {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", 10)  # the former is Windows'
     psutil.Process().nice(lower)
     with suppress(EOFError, OSError):

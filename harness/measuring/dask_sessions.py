@@ -99,7 +99,7 @@ class Cluster:
     @property
     def no_gpu(self) -> str | None:
         """Why there is no GPU among them."""
-        return None if any(device.is_gpu for device in self.devices) else "no Dask worker sees an NVIDIA GPU"
+        return None if any(device.is_gpu for device in self.devices) else "no Dask worker sees a GPU"
 
     def meet(self, sweep: Sweep, *, local: bool) -> None:
         """Get to know the workers, and have those that come during the run introduce themselves too."""

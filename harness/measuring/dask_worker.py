@@ -33,8 +33,7 @@ from gravbench.measuring.outcome import Outcome
 from gravbench.measuring.processes import workplace
 from gravbench.measuring.tasks import Task
 from gravbench.model.device import Device
-from gravbench.model.variant import CPU
-from gravbench.toolkits.devices import gpus, processor_name
+from gravbench.toolkits.devices import family, gpus, processor
 
 NAME = "gravbench"
 """Of the plugin, and with which the names of resources begin."""
@@ -67,7 +66,7 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
         self._mutex, self._stack = threading.Lock(), ExitStack()
         self._orders: Orders | None = None
         self._is_over, self._numbers, self._idle = False, itertools.count(1), threading.Timer(0, self._end)
-        visible = gpus()[0] or [Device(CPU, processor_name())]
+        visible = gpus()[0] or [processor()]
         self._device = device = visible[int(worker.name) if self._local else 0]
         self._claim = FileLock(_lock(device.uuid or "none"), timeout=0, thread_local=False)
         host, refusal = platform.node(), await asyncio.to_thread(self._refusal)
@@ -87,7 +86,7 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
             if self._device.uuid:
                 self._claim.acquire()
         except Timeout:
-            each = "start one worker per GPU, each with its own CUDA_VISIBLE_DEVICES"
+            each = f"start one worker per GPU, each with its own {family(self._device.family).chooser}"
             return f"would measure on the same GPU as another one, {self._device.uuid}; {each}"
         return None
 

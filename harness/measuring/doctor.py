@@ -5,7 +5,6 @@ A toolkit counts as usable when it has just compiled a kernel, run it and got th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from gravbench.config.settings import Measure
@@ -15,9 +14,10 @@ from gravbench.measuring.stages import Job
 from gravbench.measuring.supervisor import Limits, Session
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Finding
+from gravbench.model.quantities import FORCE
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import CPU, discover
-from gravbench.toolkits.devices import gpus, processor_name
+from gravbench.model.variant import discover
+from gravbench.toolkits.devices import families, family, gpus
 
 MEASURE = Measure(timeout_seconds=120)
 
@@ -28,7 +28,8 @@ def examine(toolkit: str, device: Device | None) -> Finding:
     if missing := entry.missing:
         return Finding(toolkit, None, usable=False, reason=missing)
     if device is None:
-        return Finding(toolkit, entry.version, usable=False, reason="installed; it needs an NVIDIA GPU")
+        needs = family(entry.family).needs
+        return Finding(toolkit, entry.version, usable=False, reason=f"installed; it needs {needs}")
     variant = discover()[entry.probe]
     case = Case(
         variant=variant.name,
@@ -40,7 +41,7 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         subset="even",
         seed=1,
         eps=0.025,
-        timed="force",
+        timed=FORCE,
     )
     with workplace() as place:
         session = Session(place, device, (), place.folder / "worker.log", Limits.of(MEASURE))
@@ -49,7 +50,7 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         finally:
             session.end()
     if outcome.status != "ok":
-        hint = "it is installed but does not work; check that its CUDA version suits the driver, and reinstall it"
+        hint = f"it is installed but does not work; {family(entry.family).check}"
         if entry.extras:
             hint += ": " + " or ".join(f"pip install --force-reinstall 'gravbench[{extra}]'" for extra in entry.extras)
         if entry.nvcc and environment.nvcc() is None:
@@ -59,22 +60,16 @@ def examine(toolkit: str, device: Device | None) -> Finding:
     return Finding(toolkit, entry.version, usable=True, reason=said)
 
 
-def _mend_device() -> str:
-    if os.environ.get("CUDA_VISIBLE_DEVICES") is not None:
-        return "if there is a card, make it visible with: unset CUDA_VISIBLE_DEVICES"
-    return "if there is a card, install its driver: apt install nvidia-driver (Debian), ubuntu-drivers install (Ubuntu)"
-
-
 def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None, list[Finding]]:
     """Find the devices and try every toolkit; ``begin`` is told which one is next.
 
     Returns the devices, why there is no GPU and what to do about it, and a finding per toolkit.
     """
-    found, no_gpu = gpus()
-    processor = Device(CPU, processor_name())
+    found = {name: family(name).devices()[0] for name in families()}
+    _, no_gpu = gpus()
     findings = []
     for toolkit, entry in catalogue().items():
         begin(entry.title)
-        device = processor if toolkit == CPU else (found[0] if found else None)
-        findings.append(examine(toolkit, device))
-    return [*found, processor], no_gpu and f"{no_gpu}; {_mend_device()}", findings
+        findings.append(examine(toolkit, next(iter(found[entry.family]), None)))
+    devices = [device for of_family in found.values() for device in of_family]
+    return devices, no_gpu and f"{no_gpu}; {family(families()[0]).mend()}", findings

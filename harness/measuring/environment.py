@@ -23,13 +23,13 @@ from gravbench.model.record import Fingerprint
 from gravbench.model.toolkits import catalogue, versions
 from gravbench.model.variant import Variant
 from gravbench.packaged import folder
-from gravbench.toolkits.devices import processor_name
+from gravbench.toolkits.devices import families, family, processor_name
 from gravbench.version import VERSION
 
 ROOT = folder("gravbench").parent
 SOURCES = ("harness", "variants")
-OTHER_PACKAGES = ("scipy", "pydantic", "nvidia-ml-py", "cuda-core", "cuda-bindings")
-"""Beside those that toolkits name."""
+OTHER_PACKAGES = ("scipy", "pydantic")
+"""Beside those that toolkits and families of devices name."""
 
 
 def _output(*command: str) -> str | None:
@@ -66,8 +66,10 @@ def nvcc() -> str | None:
 
 def packages() -> dict[str, str]:
     """Return the versions of the installed packages that can change a result."""
-    named = (name for entry in catalogue().values() for name in (*entry.distributions, *entry.companions))
-    return dict(found.split(" ", 1) for found in versions(tuple(dict.fromkeys([*named, *OTHER_PACKAGES]))))
+    of_toolkits = [name for entry in catalogue().values() for name in (*entry.distributions, *entry.companions)]
+    of_families = [name for each in families() for name in family(each).distributions]
+    named = tuple(dict.fromkeys([*of_toolkits, *OTHER_PACKAGES, *of_families]))
+    return dict(found.split(" ", 1) for found in versions(named))
 
 
 def needed(paths: Sequence[Path]) -> dict[str, str]:
@@ -128,8 +130,12 @@ def describe(devices: list[Device], arguments: Sequence[str]) -> dict[str, Any]:
         "packages": packages(),
         "nvcc": nvcc(),
         "environment_variables": {
-            name: value
-            for name, value in sorted(os.environ.items())
-            if name.startswith(("CUDA_", "NUMBA_", "CUPY_", "OMP_", "TORCH", "TRITON_", "JAX_", "XLA_")) and value
+            name: value for name, value in sorted(os.environ.items()) if name.startswith(_variables()) and value
         },
     }
+
+
+def _variables() -> tuple[str, ...]:
+    """List how the names of environment variables begin that may change a result."""
+    of_families = [name for each in families() for name in family(each).variables]
+    return (*of_families, *(name for entry in catalogue().values() for name in entry.variables))

@@ -18,8 +18,8 @@ from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.toolkits import catalogue, place_of
-from gravbench.model.variant import CPU, Variant, discover
-from gravbench.toolkits.devices import others_like, too_few
+from gravbench.model.variant import Variant, discover
+from gravbench.toolkits.devices import families, family, others_like, too_few
 
 Prints = Callable[[Case, "Device | None"], Fingerprint]
 """Tells what the result of a case on a device depends on."""
@@ -134,9 +134,12 @@ def _fitting(
 ) -> Iterator[tuple[Case, list[Device]]]:
     """Yield each case with the devices that can run it; the others become skipped, or are left out."""
     on_host = {device: 1 + len(others_like(device)) for device in devices if any(case.gpus > 1 for case in sweep.cases)}
+    there = {device.family for device in devices}
+    toolkits = {case.toolkit for case in sweep.cases}
+    without = {name: _why_none(name, no_gpu) for name in toolkits if catalogue()[name].family not in there}
     for case in sweep.cases:
-        fitting = [device for device in devices if device.is_gpu == (case.toolkit != CPU)]
-        reason = catalogue()[case.toolkit].missing if fitting else no_gpu or "none of the chosen devices can run it"
+        fitting = [device for device in devices if device.family == catalogue()[case.toolkit].family]
+        reason = catalogue()[case.toolkit].missing if fitting else without[case.toolkit]
         if not reason and case.gpus > 1:
             most = max(on_host[device] for device in fitting)
             reason = too_few(case.gpus, most) if most < case.gpus else None
@@ -147,6 +150,14 @@ def _fitting(
             result.tasks.append(Task(case, fingerprint(case, None), skip=reason))
         else:
             result.left_out.append(case)
+
+
+def _why_none(toolkit: str, no_gpu: str | None) -> str:
+    """Say why there is no device for a toolkit; ``no_gpu`` says it of the first family of GPUs, where there is none."""
+    entry = catalogue()[toolkit]
+    if entry.family != families()[0]:
+        no_gpu = entry.missing or family(entry.family).devices()[1]
+    return no_gpu or "none of the chosen devices can run it"
 
 
 def _dealt(

@@ -15,11 +15,10 @@ from typing import Protocol
 import numpy as np
 
 from gravbench.config.settings import FEWEST_SAMPLES, Measure
-from gravbench.model.device import Reading
+from gravbench.model.device import HARMLESS, Reading
 from gravbench.model.record import OUTRACED, Measurement
 from gravbench.model.statistics import ends, interval_of, median_interval
 from gravbench.model.variant import Lap
-from gravbench.toolkits.devices import HARMLESS
 from gravbench.toolkits.interface import Timing
 from gravbench.verdicts.racing import FIRST_LOOK, outraced
 

@@ -34,7 +34,7 @@ READY = "ready"
 class Orders:
     """What a session is begun with.
 
-    CUDA sees its ``device`` alone or, where it is for ``several``, the others of its kind after it. In the folder
+    It sees its ``device`` alone or, where it is for ``several``, the others of its kind after it. In the folder
     ``shared`` sessions leave each other the sums that kernels are judged by. ``threads`` are its share of the host's
     cores; None is all. It imports the libraries of ``toolkits`` before it is ready. ``begun`` is ``time.time()`` when
     the process was asked for.
@@ -62,7 +62,7 @@ def serve(connection: Connection, orders: Orders) -> None:
     """Do jobs until the other side goes away."""
     ignore_interrupts()
     print_to(orders.log)
-    uuids = _show_devices(orders)
+    devices = _show_devices(orders)
     from gravbench.measuring import stages
     from gravbench.toolkits.devices import reader, sensor
     from gravbench.verifying.shared_sums import SHARED
@@ -75,7 +75,8 @@ def serve(connection: Connection, orders: Orders) -> None:
     process = os.getpid()
     try:
         with ExitStack() as stack:
-            sensors = [stack.enter_context(sensor(uuid)) for uuid in uuids]
+            opened = [stack.enter_context(sensor(device)) for device in devices]
+            sensors = [read for read in opened if read]
             station = stages.Station(orders.folders, import_seconds=time.time() - orders.begun)
             connection.send(READY)
             while True:
@@ -95,7 +96,7 @@ def _import_what_cases_need(orders: Orders) -> None:
     from gravbench.model.statistics import median_interval
     from gravbench.model.toolkits import catalogue
     from gravbench.model.variant import discover
-    from gravbench.toolkits import driver, nvrtc
+    from gravbench.toolkits.devices import family
 
     median_interval((1.0,))
     for name in orders.toolkits:
@@ -103,9 +104,7 @@ def _import_what_cases_need(orders: Orders) -> None:
             catalogue()[name].preload()
     with suppress(Exception):  # likewise
         discover(orders.folders)
-        if orders.device.is_gpu:
-            nvrtc.is_usable()
-            driver.initialize()
+        family(orders.device.family).preload()
     # The first case's garbage is then looked for among its own objects alone.
     gc.collect()
     gc.freeze()
@@ -143,16 +142,12 @@ def print_to(log: Path) -> None:
         os.dup2(file.fileno(), 2)
 
 
-def _show_devices(orders: Orders) -> list[str]:
-    """Let CUDA, and Numba's threads, see what is the session's own; return the UUIDs of its GPUs.
+def _show_devices(orders: Orders) -> list[Device]:
+    """Let libraries, and Numba's threads, see what is the session's own; return its devices."""
+    from gravbench.toolkits.devices import expose, others_like
 
-    A UUID does not depend on who counts.
-    """
-    from gravbench.toolkits.devices import others_like
-
-    devices = (orders.device, *(others_like(orders.device) if orders.several else ()))
-    uuids = [device.uuid for device in devices if device.uuid]
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
+    devices = [orders.device, *(others_like(orders.device) if orders.several else ())]
+    expose(devices)
     if orders.threads is not None:
         os.environ["NUMBA_NUM_THREADS"] = str(orders.threads)
-    return uuids
+    return devices

@@ -20,21 +20,21 @@ from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import protocol
 from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
-from gravbench.measuring.step import Stepper
-from gravbench.measuring.timed import Call, Timed
+from gravbench.measuring.timed import Timed, timer
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
 from gravbench.model.device import Reading
+from gravbench.model.quantities import FORCE
 from gravbench.model.record import Inside, Preparation
 from gravbench.model.statistics import median_interval
 from gravbench.model.variant import CPU, Prepared, Variant, discover
 from gravbench.toolkits.cpu import counting_numba
-from gravbench.toolkits.driver import Launch
+from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.verifying import checks
-from gravbench.verifying.direct_sums import gpu_is_usable
+from gravbench.verifying.direct_sums import usable
 from gravbench.verifying.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge, WrongError, check
 
 LOADING, COMPILING, VERIFYING, RACING = "loading", "compiling", "verifying", "racing"
@@ -100,7 +100,7 @@ class State:
     toolkit: DeviceToolkit = field(init=False)
     holder: DeviceToolkit = field(init=False)
     prepared: Prepared = field(init=False)
-    on_gpu: bool = False
+    device_sums: DeviceSums | None = None
     again: bool = False
     judge: Judge = field(init=False)
     timed: Timed = field(init=False)
@@ -130,7 +130,7 @@ def load(state: State) -> State:
     found.preparation = found.preparation.model_copy(
         update={
             "start_seconds": state.station.open_seconds,
-            "compute_capability": toolkit.compute_capability,
+            "compute_capability": toolkit.generation,
             "compiler": toolkit.compiler,
         }
     )
@@ -149,21 +149,21 @@ def prepare(state: State) -> State:
         _note(state, untimed_seconds={"preparing": perf_counter() - toolkit.compile_seconds - began})
     known = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes), on_host=prepared.on_host)
     state.found.inside = known
-    of_one_part = prepared.stages is None and prepared.insight is None and case.timed == "force"
+    of_one_part = prepared.stages is None and prepared.insight is None and case.timed == FORCE
     state.again = state.job.again or (state.job.repeated and of_one_part)
     # Arrays on the host belong to the CPU, whichever toolkit computes.
     state.holder = open_toolkit(CPU, variant, case.dtype, toolkit.interaction) if prepared.on_host else toolkit
-    state.on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
+    state.device_sums = usable(toolkit.device_sums, toolkit.interaction, case.dtype)
     state.judge = Judge(
         state.holder,
         prepared,
         bodies,
         variant.accepted(case.dtype, case.axes),
         case.dtype,
-        most_rows=_most_rows(state.job.verify, bodies.n, on_gpu=state.on_gpu),
-        on_gpu=state.on_gpu,
+        most_rows=_most_rows(state.job.verify, bodies.n, on_device=state.device_sums is not None),
+        device_sums=state.device_sums,
     )
-    state.timed = _timed(state)
+    state.timed = timer(case.timed).of_case(case, state.holder, prepared, bodies, state.device_sums)
     return state
 
 
@@ -174,8 +174,7 @@ def verify(state: State) -> State:
     _note(state, compile_seconds=state.toolkit.compile_seconds, built_ahead=state.toolkit.built_ahead)
     state.found.errors, objection = state.judge.verdict()
     kernel = state.prepared.kernel
-    launch = getattr(kernel, "launch", None)
-    if isinstance(launch, Launch) and not launch.grid_blocks:
+    if kernel is not None and not state.toolkit.was_launched(kernel):
         raise WrongError(objection or "the kernel that it names was never launched")
     if kernel is not None:
         state.found.resources = state.toolkit.resources(kernel)
@@ -186,7 +185,7 @@ def verify(state: State) -> State:
 def race(state: State) -> State:
     """Look whether a searched case can still be the fastest: what is far behind is never recommended."""
     job = state.job
-    if job.settings is None or job.behind is None or job.case.timed != "force":
+    if job.settings is None or job.behind is None or job.case.timed != FORCE:
         return state
     first = protocol.measure(
         state.timed.clock,
@@ -214,7 +213,7 @@ def verify_more(state: State) -> State:
         _refuse(checks.queue(state.toolkit, judge.prepared, judge.own))
         if objection := state.timed.objection():
             raise WrongError(f"the force is right, but {objection}")
-        if timed != "force":
+        if timed != FORCE:
             check(judge.verdict(quantiles=False), f"the force is right at first, but not in a {timed}: ")
     state.is_over = state.job.settings is None
     return state
@@ -367,18 +366,8 @@ def _note(state: State, **changes: object) -> None:
     state.found.preparation = state.found.preparation.model_copy(update=changes)
 
 
-def _most_rows(verify: Verify | None, n: int, *, on_gpu: bool) -> int:
+def _most_rows(verify: Verify | None, n: int, *, on_device: bool) -> int:
     """Return the number of bodies up to which all are compared."""
     if verify == "all":
         return n
-    return ALL_ROWS_ON_GPU if on_gpu and verify is None else ALL_ROWS_UP_TO
-
-
-def _timed(state: State) -> Timed:
-    """Make what ``case.timed`` names ready for the prepared variant."""
-    case = state.job.case
-    if case.timed == "call":
-        return Call(state.holder, state.prepared, state.bodies)
-    if case.integrator is not None and case.dt is not None:
-        return Stepper(state.holder, state.prepared, state.bodies, case.integrator, case.dt, on_gpu=state.on_gpu)
-    return Timed(state.holder, state.prepared)
+    return ALL_ROWS_ON_GPU if on_device and verify is None else ALL_ROWS_UP_TO

@@ -18,9 +18,11 @@ from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
 from gravbench.measuring.timed import Timed
 from gravbench.model.bodies import Bodies
+from gravbench.model.case import Case
 from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers, parts
+from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.toolkits.interface import DeviceToolkit
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.toolkits.parts import Part
@@ -60,14 +62,14 @@ class Stepper(Timed):
         integrator: str,
         dt: float,
         *,
-        on_gpu: bool = False,
+        device_sums: DeviceSums | None = None,
     ) -> None:
         """Upload the velocities and compile the integrator for the variant's layout.
 
-        ``on_gpu`` adds up energies there.
+        ``device_sums`` adds up the energies of many bodies.
         """
         super().__init__(toolkit, prepared)
-        self.on_gpu = on_gpu
+        self.device_sums = device_sums
         self.n = bodies.n
         self.leapfrog = integrator == LEAPFROG
         self.dt = dt
@@ -85,6 +87,19 @@ class Stepper(Timed):
         opened = open_toolkit(toolkit.name, INTEGRATE, toolkit.dtype)
         self._kernel = opened.compile("integrate", **integrator_constants(prepared))
         self._moved = integrator_arguments(prepared, self._velocities, self.n)
+
+    @classmethod
+    def of_case(
+        cls,
+        case: Case,
+        toolkit: DeviceToolkit,
+        prepared: Prepared,
+        bodies: Bodies,
+        device_sums: DeviceSums | None,
+    ) -> Timed:
+        assert case.integrator is not None
+        assert case.dt is not None
+        return cls(toolkit, prepared, bodies, case.integrator, case.dt, device_sums=device_sums)
 
     @property
     def kernels(self) -> int:
@@ -174,7 +189,7 @@ class Stepper(Timed):
                 objection = f"after {DRIFT_STEPS} steps {error}"
             else:
                 if self.n > DRIFT_UP_TO:  # on the device
-                    self._energy_drift = energy_drift(self.first, self._last, on_gpu=self.on_gpu)
+                    self._energy_drift = energy_drift(self.first, self._last, device_sums=self.device_sums)
         self._rewind()
         return objection
 

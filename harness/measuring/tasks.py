@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gravbench.config.settings import DRIFT_STEPS, FEWEST_SAMPLES, Measure
 from gravbench.model.case import Case
 from gravbench.model.device import Device
+from gravbench.model.quantities import QUANTITIES
 from gravbench.model.record import Fingerprint
 from gravbench.model.variant import CPU
 from gravbench.verifying.conserved import is_measured
@@ -54,7 +55,7 @@ def estimate_seconds(case: Case, measure: Measure) -> float:
         if case.toolkit == CPU
         else min(case.n, ALL_ROWS_ON_GPU) / GPU_REFERENCE_INTERACTIONS_PER_SECOND
     )
-    if case.timed == "step":
+    if QUANTITIES[case.timed].steps:
         verifying += evaluation * (DRIFT_STEPS if is_measured(case.n, lambda: evaluation) else 1)
     warming_up = max(measure.warm_up_seconds, evaluation)
     # A sample that has begun is finished, and a few are taken whatever the budget.

@@ -1,26 +1,30 @@
-"""What is timed of a case: the force, a call, or a step (``step``)."""
+"""What is timed of a case: a class for each of ``gravbench.model.quantities``, here or beside (``step``)."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.measuring.protocol import Clock
 from gravbench.model.bodies import Bodies
+from gravbench.model.case import Case
+from gravbench.model.quantities import QUANTITIES
 from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers
+from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
 
 
 class Timed:
     """The force, on the device, and what the worker does with everything that is timed.
 
-    The worker verifies the force, asks for the ``objection``, calls ``start``, measures ``launch``, and calls
-    ``finish`` and ``stepping``.
+    The worker makes it ``of_case``, verifies the force, asks for the ``objection``, calls ``start``, measures
+    ``launch``, and calls ``finish`` and ``stepping``.
     """
 
     def __init__(self, toolkit: DeviceToolkit, prepared: Prepared) -> None:
@@ -28,6 +32,18 @@ class Timed:
         self.toolkit = toolkit
         self.prepared = prepared
         self.clock: Clock = toolkit
+
+    @classmethod
+    def of_case(
+        cls,
+        case: Case,  # noqa: ARG003
+        toolkit: DeviceToolkit,
+        prepared: Prepared,
+        bodies: Bodies,  # noqa: ARG003
+        device_sums: DeviceSums | None,  # noqa: ARG003
+    ) -> Timed:
+        """Make what times a case ready for its prepared variant; ``device_sums`` adds up energies, or the CPU."""
+        return cls(toolkit, prepared)
 
     @property
     def kernels(self) -> int:
@@ -92,6 +108,17 @@ class Call(Timed):
         self.values = buffers.host_bodies(toolkit, prepared, bodies)
         self.returned: NDArray[Any] | tuple[NDArray[Any], ...] = ()
 
+    @classmethod
+    def of_case(
+        cls,
+        case: Case,  # noqa: ARG003
+        toolkit: DeviceToolkit,
+        prepared: Prepared,
+        bodies: Bodies,
+        device_sums: DeviceSums | None,  # noqa: ARG003
+    ) -> Timed:
+        return cls(toolkit, prepared, bodies)
+
     def launch(self) -> None:
         """Call once; ``returned`` are the accelerations, in the layout they have on the device."""
         buffers.write_bodies(self.toolkit, self.prepared, self.values)
@@ -124,3 +151,9 @@ class Call(Timed):
         if not np.array_equal(returned[:, : device.shape[1]], device):
             return "the accelerations returned to the host are not those on the device"
         return None
+
+
+def timer(name: str) -> type[Timed]:
+    """Return the class that times a quantity; its module is imported only where it is timed."""
+    module, _, kind = QUANTITIES[name].timer.partition(".")
+    return cast("type[Timed]", getattr(importlib.import_module(f"gravbench.measuring.{module}"), kind))

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.limits import Hash, Name, Number, Text
+from gravbench.model.quantities import FORCE, TimedName
 from gravbench.model.variant import Dtype
 
 Value = bool | int | float | str
@@ -59,7 +60,7 @@ class Case(BaseModel, frozen=True):
 
     ``bodies`` is a generator's name or the path of a file, ``subset`` how ``n`` bodies are taken from a
     file, ``eps`` the softening length. ``interaction`` is a packaged one's name or the path of a file. ``timed`` is
-    force, step or call; ``integrator`` and its ``dt`` belong to a step and are None otherwise.
+    one of ``gravbench.model.quantities``; ``integrator`` and its ``dt`` belong to a step and are None otherwise.
 
     Two files of one name are two cases: ``bodies_file_sha256`` is the hash of the bytes of a file of bodies,
     ``interaction_sha256`` that of the code of an interaction's file. They are None for what gravbench brings along by
@@ -79,7 +80,7 @@ class Case(BaseModel, frozen=True):
     seed: Annotated[int, Field(ge=0, lt=2**128), Part("bodies", "seed {seed}", said="several", usual=1)]
     eps: Annotated[float, Field(ge=0, allow_inf_nan=False), Part("bodies", "eps {eps}", said="several", usual=0.025)]
     interaction: Annotated[Text, Part("work", "{interaction}", usual=GRAVITY, file=True)] = GRAVITY
-    timed: Annotated[Literal["force", "step", "call"], Part("work", "timed: {timed}", said="always", usual="force")]
+    timed: Annotated[TimedName, Part("work", "timed: {timed}", said="always", usual=FORCE)]
     # The title of dt names the integrator too.
     integrator: Annotated[Name | None, Part("work", bare=True)] = None
     dt: Annotated[Number | None, Part("work", "{integrator} dt = {dt:g}")] = None

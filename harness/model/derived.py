@@ -10,6 +10,7 @@ import math
 import statistics
 
 from gravbench.model.generators import GENERATORS
+from gravbench.model.quantities import QUANTITIES
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE, Interval, bounds, central, ends, interval_of
 from gravbench.model.variant import CPU
@@ -74,7 +75,7 @@ def speeds(record: Record) -> dict[str, float | None]:
     return {
         "interactions_per_second": speed,
         "gflops": None if speed is None else speed * record.flops_per_interaction / 1e9,
-        "steps_per_second": 1 / record.median_seconds if record.timed == "step" else None,
+        "steps_per_second": 1 / record.median_seconds if QUANTITIES[record.timed].steps else None,
     }
 
 

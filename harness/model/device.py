@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from gravbench.model.variant import CPU
 
-Kind = tuple[str, str | None, bool]
-"""What devices have in common on which a case may be measured alike: name, driver, whether it is a GPU."""
+Kind = tuple[str, str | None, str]
+"""What devices have in common on which a case may be measured alike: name, driver, family."""
+
+HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks"}
+"""Reasons for a lower clock that say nothing of the device: it had nothing to do, or somebody chose the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
     """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ...
 
-    One of another host is ``HOST:cuda:0`` or ``HOST:cpu:0``.
+    One of another host is ``HOST:cuda:0`` or ``HOST:cpu:0``. ``driver`` is the version of the driver.
     """
 
     selector: str
@@ -24,14 +27,20 @@ class Device:
     driver: str | None = None
 
     @property
+    def family(self) -> str:
+        """The word that chooses devices of one driver, as in ``gravbench.toolkits.family``."""
+        words = self.selector.split(":")[-2:]
+        return CPU if CPU in words else words[0]
+
+    @property
     def is_gpu(self) -> bool:
         """Whether it is a GPU."""
-        return CPU not in self.selector.split(":")[-2:]
+        return self.family != CPU
 
     @property
     def kind(self) -> Kind:
         """What it has in common with devices on which a case may be measured alike."""
-        return self.name, self.driver, self.is_gpu
+        return self.name, self.driver, self.family
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Start(BaseModel, frozen=True):
     @property
     def kinds(self) -> int:
         """How many kinds of GPUs, or of processors if these are more, it was to measure every case on."""
-        kinds = Counter(is_gpu for _, _, is_gpu in {device.kind for device in self.devices})
+        kinds = Counter(family for _, _, family in {device.kind for device in self.devices})
         return max(kinds.values(), default=1)
 
 

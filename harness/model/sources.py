@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gravbench.model import identity, interaction_files
 from gravbench.model.case import Case
+from gravbench.model.quantities import QUANTITIES
 from gravbench.model.variant import BUILT_IN, Variant
 from gravbench.model.variant import code_sha256 as sha256_of_stem
 
@@ -18,6 +19,6 @@ def code_sha256(case: Case, variant: Variant) -> str:
     """
     computed = interaction_files.find(case.interaction)
     code = variant.code_sha256(case.toolkit, computed)
-    if case.timed == "step":
+    if QUANTITIES[case.timed].steps:
         code = identity.joined_sha256(code, sha256_of_stem(INTEGRATOR, case.toolkit, computed))
     return code

@@ -9,9 +9,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 from gravbench.errors import InputError, nearest, shortened
-from gravbench.packaged import folder
 
 PACKAGE = "gravbench.toolkits"
 DECLARES = "\nENTRY = "
@@ -21,20 +21,22 @@ DECLARES = "\nENTRY = "
 class Entry:
     """What a toolkit's file says of it.
 
-    ``place`` is its place among the toolkits, wherever they are listed. ``module`` is the library it needs,
-    ``distributions`` the packages on PyPI that bring it, any one of which is enough, ``extras`` the extras of gravbench
-    that install it, ``companions`` the packages beside it that decide what it compiles to. ``flags`` are what its
-    compiler is always given. ``probe`` is the variant with which the doctor tries it. With ``cuda_c`` it compiles the
-    CUDA C of a stem; with a ``suffix``, the file ``STEM`` with that suffix; others have a function ``TOOLKIT_kernel``
-    there, and with ``python``, that kernel calls the interaction as generated Python. With ``in_force``,
-    ``gravbench.force`` uses it. With ``by_name``, a sweep takes it only where its entry or the command line names it,
-    or a variant has no other. With ``nvcc`` it calls the compiler that is on PATH. ``environment`` are variables that
-    its library finds when it is imported. With ``only_context``, it opens no more of a device than its primary context,
-    which all of these share. ``needs`` are toolkits whose libraries it uses too. ``parts`` are modules of its library
-    that cases use and ``module`` does not import.
+    ``place`` is its place among the toolkits, wherever they are listed. ``family`` is the word that chooses the devices
+    it runs on, see ``gravbench.toolkits.family``. ``module`` is the library it needs, ``distributions`` the packages on
+    PyPI that bring it, any one of which is enough, ``extras`` the extras of gravbench that install it, ``companions``
+    the packages beside it that decide what it compiles to. ``flags`` are what its compiler is always given. ``probe``
+    is the variant with which the doctor tries it. With ``cuda_c`` it compiles the CUDA C of a stem; with a ``suffix``,
+    the file ``STEM`` with that suffix; others have a function ``TOOLKIT_kernel`` there, and with ``python``, that
+    kernel calls the interaction as generated Python. With ``in_force``, ``gravbench.force`` uses it. With ``by_name``,
+    a sweep takes it only where its entry or the command line names it, or a variant has no other. With ``nvcc`` it
+    calls the compiler that is on PATH. ``environment`` are variables that its library finds when it is imported, and
+    ``variables`` how the names begin of those that decide what it does. With ``only_context``, it opens no more of a
+    device than its primary context, which all of these share. ``needs`` are toolkits whose libraries it uses too.
+    ``parts`` are modules of its library that cases use and ``module`` does not import.
     """
 
     place: int
+    family: str
     title: str
     module: str
     distributions: tuple[str, ...]
@@ -52,6 +54,7 @@ class Entry:
     only_context: bool = False
     needs: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
 
     def load(self) -> None:
         """Import the library, and before it those of the toolkits that it needs.
@@ -96,10 +99,14 @@ def _found(module: str) -> bool:
 
 @lru_cache(maxsize=1)
 def catalogue() -> Mapping[str, Entry]:
-    """Return every toolkit by its name, which is the stem of its file, in the order of their places."""
+    """Return every toolkit by its name, which is the stem of its file, in the order of their places.
+
+    A program may add a folder of its own toolkits to the ``__path__`` of ``gravbench.toolkits`` before.
+    """
     found = {
         path.stem: importlib.import_module(f"{PACKAGE}.{path.stem}").ENTRY
-        for path in folder(PACKAGE).glob("*.py")
+        for folder in importlib.import_module(PACKAGE).__path__
+        for path in Path(folder).glob("*.py")
         if DECLARES in path.read_text("utf-8")
     }
     return dict(sorted(found.items(), key=lambda item: item[1].place))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from gravbench.model.quantities import QUANTITIES
 from gravbench.model.variant import CPU
 
 if TYPE_CHECKING:
@@ -30,4 +31,4 @@ def work_of(case: Case, *, on_host: bool) -> Work:
     """
     if case.toolkit == CPU:
         return Work.HOST
-    return Work.BOTH if on_host or case.timed == "call" else Work.GPU
+    return Work.BOTH if on_host or QUANTITIES[case.timed].on_host_too else Work.GPU

@@ -15,7 +15,7 @@ from gravbench.model.variant import CPU, Variant
 from gravbench.toolkits.cpu import counting_numba
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.verifying.conserved import energy_drift
-from gravbench.verifying.direct_sums import gpu_is_usable
+from gravbench.verifying.direct_sums import usable
 from gravbench.verifying.verify import Judge
 
 ENERGY_UP_TO = 1 << 14
@@ -57,9 +57,9 @@ class Simulation:
             prepared = variant.prepare(toolkit, bodies, **case.axes)
         # Arrays on the host belong to the CPU, whichever toolkit computes.
         holder = open_toolkit(CPU, variant, case.dtype) if prepared.on_host else toolkit
-        self._on_gpu = toolkit.compute_capability is not None and gpu_is_usable(toolkit.interaction, case.dtype)
+        self._device_sums = usable(toolkit.device_sums, toolkit.interaction, case.dtype)
         accepted = variant.accepted(case.dtype, case.axes)
-        judge = Judge(holder, prepared, bodies, accepted, case.dtype, on_gpu=self._on_gpu)
+        judge = Judge(holder, prepared, bodies, accepted, case.dtype, device_sums=self._device_sums)
         with counting_numba(toolkit):
             judge.launch()
         self.errors, objection = judge.verdict()
@@ -67,7 +67,7 @@ class Simulation:
             raise InputError(f"{case.label}: its accelerations are wrong: {objection}")
         assert case.dt is not None
         self._dt = case.dt
-        self._stepper = Stepper(holder, prepared, bodies, LEAPFROG, case.dt, on_gpu=self._on_gpu)
+        self._stepper = Stepper(holder, prepared, bodies, LEAPFROG, case.dt, device_sums=self._device_sums)
         self._stepper.start()
         self.seconds = 0.0
         self.steps = 0
@@ -96,4 +96,4 @@ class Simulation:
     def energy_drift(self) -> float | None:
         """Return (energy now - energy at first) / |energy at first|; None where there are too many bodies for it."""
         first = self._stepper.first
-        return energy_drift(first, self._stepper.now(), on_gpu=self._on_gpu, up_to=ENERGY_UP_TO)
+        return energy_drift(first, self._stepper.now(), device_sums=self._device_sums, up_to=ENERGY_UP_TO)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from gravbench.errors import InputError
 from gravbench.model import interaction_files, sources
 from gravbench.model.method import METHOD, method_words
+from gravbench.model.quantities import QUANTITIES
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant
 from gravbench.report.names import joined
@@ -92,7 +93,7 @@ class Here:
         """Tell whether a record was measured with the source that is here. A stale record never was."""
         if self._variants is None:
             return Origin.SAME
-        which = record.variant, record.toolkit, record.interaction, record.timed == "step"
+        which = record.variant, record.toolkit, record.interaction, QUANTITIES[record.timed].steps
         if which not in self._hashes:
             self._hashes[which] = self._sha256(record)
         own = self._hashes[which]

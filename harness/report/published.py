@@ -21,8 +21,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gravbench.config.published import Cell, Claim, Figure, Selection, Source, Timed, Unit, condition
+from gravbench.config.published import Cell, Claim, Figure, Selection, Source, Unit, condition
 from gravbench.model.case import PARTS, PROBLEM_AXES, Case
+from gravbench.model.quantities import PublishedName
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.toolkits import place_of
@@ -325,7 +326,9 @@ class _Search:
     one with most answers, then one that timed what the source ``timed``, then by the toolkit's place.
     """
 
-    def __init__(self, selections: Sequence[Selection], records: Sequence[Record], timed: Timed | None = None) -> None:
+    def __init__(
+        self, selections: Sequence[Selection], records: Sequence[Record], timed: PublishedName | None = None
+    ) -> None:
         self._selections = selections
         self._records = records
         self.candidates: dict[Column, dict[int, Record]] = {}

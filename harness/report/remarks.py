@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from gravbench.config.published import Cell, Fact, Selection, Timed
+from gravbench.config.published import Cell, Fact, Selection
 from gravbench.model.case import Value
+from gravbench.model.quantities import BRIEF
 from gravbench.report import published
 from gravbench.report.names import Names, count, joined
 from gravbench.report.numbers import number
 from gravbench.report.provenance import NARROW_BRIEF
 from gravbench.report.published import Answer, Column, Comparison, Decision
-
-TIMED: dict[Timed, str] = {
-    "force": "the accelerations alone",
-    "step": "a step: force and integrator",
-    "call": "the library call, including transfers",
-    "frame": "a frame: force, step and drawing",
-    "process": "the whole process, including start-up of the device",
-}
 
 OF_SEVERAL: Mapping[published.Verdict, str] = {
     "holds": "hold",
@@ -91,7 +84,7 @@ def remarks(found: Comparison) -> Iterable[str]:
     timed = {step.answer.record.timed for step in found.steps if step.answer.record}
     if timed - {figure.timed}:
         here = " and ".join(sorted(timed))
-        yield f"The timings differ in scope: the source timed {TIMED[figure.timed]}; here: {here}."
+        yield f"The timings differ in scope: the source timed {BRIEF[figure.timed]}; here: {here}."
     lost = sum(step.cell.published is None for step in found.steps)
     if lost:
         yield f"published is blank in {count(lost, 'cell')} ({figure.blank})."

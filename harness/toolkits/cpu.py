@@ -16,17 +16,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.model.device import Device, Target
 from gravbench.model.toolkits import Entry
-from gravbench.model.variant import Kernel
+from gravbench.model.variant import CPU, Kernel
 from gravbench.toolkits.compile_cache import keep
-from gravbench.toolkits.interface import DeviceToolkit, compiling
+from gravbench.toolkits.devices import cores, processor
+from gravbench.toolkits.family import Family
+from gravbench.toolkits.interface import Ceiling, DeviceToolkit, compiling
 
 ENTRY = Entry(
-    place=13, title="Numba", module="numba", distributions=("numba",), extras=(),
+    place=13, family="cpu", title="Numba", module="numba", distributions=("numba",), extras=(),
     companions=("llvmlite", "numpy"), probe="numba_direct", in_force=True
 )  # fmt: skip
 
 NUMBA = "numba"
+
+FASTEST_CORE = 6.5e9
+"""Cycles per second."""
+A_CLOCK = 4.0
+"""More interactions per clock cycle than any core can compute.
+
+An interaction takes some 12 instructions and an inverse square root; a core starts 32 of the former per cycle, with two
+512-bit units.
+"""
+
+
+class HostFamily(Family):
+    """The host's processor."""
+
+    needs = "a processor"
+    variables = ("NUMBA_", "OMP_")
+
+    def devices(self) -> tuple[list[Device], str | None]:
+        return [processor()], None
+
+    def target(self, device: Device) -> Target:  # noqa: ARG002
+        """Return that its functions are called once ahead, which compiles them."""
+        return Target(CPU, 0)
+
+
+FAMILY = HostFamily()
 
 
 @contextmanager
@@ -138,6 +167,10 @@ class CpuToolkit(DeviceToolkit):
 
     def synchronize(self) -> None:
         """Nothing is left running when a call returns."""
+
+    @property
+    def ceiling(self) -> Ceiling:
+        return Ceiling(A_CLOCK * cores() * FASTEST_CORE, f"{cores()} cores")
 
     @property
     def compiler(self) -> str:

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import binaries, devices, driver, nvrtc
+from gravbench.toolkits import binaries, cuda, devices, driver, nvrtc
 from gravbench.toolkits.binaries import Binary
 from gravbench.toolkits.interface import FLAGS, FirstCall, ToolkitMissingError, cuda_options
 from gravbench.toolkits.jobs import Job
 from gravbench.toolkits.several import Mark, SeveralToolkit, links
 
 ENTRY = Entry(
-    place=1, title="CuPy", module="cupy", distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
+    place=1, family="cuda", title="CuPy", module="cupy", distributions=("cupy-cuda13x", "cupy-cuda12x", "cupy"),
     extras=("cuda13", "cuda12"),
     companions=("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), flags=FLAGS, probe="naive", cuda_c=True,
     # What CuPy compiles by itself, for whole arrays, it compiles in every process.
-    in_force=True, environment=(("CUPY_CACHE_IN_MEMORY", "1"),), only_context=True
+    in_force=True, environment=(("CUPY_CACHE_IN_MEMORY", "1"),), variables=("CUPY_",), only_context=True
 )  # fmt: skip
 
 PER_THREAD = 2
@@ -179,7 +179,7 @@ class CupyToolkit(SeveralToolkit):
         chosen = self._others[: count - 1]
         direct = {number: self.reaches(other) and other.reaches(self) for number, other in enumerate(chosen, start=1)}
         places = [one._device.pci_bus_id for one in (self, *chosen)]
-        self.linked_by = links(direct, devices.link(places))
+        self.linked_by = links(direct, cuda.link(places))
         return [self, *chosen]
 
     @contextmanager

@@ -16,7 +16,7 @@ from gravbench.toolkits.jobs import Image, Job
 DISTRIBUTION = "nvidia-cutlass-dsl"
 
 ENTRY = Entry(
-    place=8, title="CuTe DSL", module="cutlass", distributions=(DISTRIBUTION,), extras=("cute",),
+    place=8, family="cuda", title="CuTe DSL", module="cutlass", distributions=(DISTRIBUTION,), extras=("cute",),
     companions=("cupy-cuda13x",), probe="cute_tiles"
 )  # fmt: skip
 

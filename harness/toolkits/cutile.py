@@ -18,7 +18,7 @@ from gravbench.toolkits.torch import passed
 COMPILER = "nvidia-cuda-tileiras"
 
 ENTRY = Entry(
-    place=7, title="cuTile", module="cuda.tile", distributions=("cuda-tile",), extras=("cutile",),
+    place=7, family="cuda", title="cuTile", module="cuda.tile", distributions=("cuda-tile",), extras=("cutile",),
     companions=(COMPILER, "cupy-cuda13x"), probe="cutile_tiles"
 )  # fmt: skip
 

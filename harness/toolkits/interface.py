@@ -20,8 +20,9 @@ from gravbench.errors import InputError
 from gravbench.model.interaction import Interaction
 from gravbench.model.record import Resources
 from gravbench.model.variant import Dtype, Kernel, Source
-from gravbench.toolkits import driver
+from gravbench.toolkits import cuda_sums, driver
 from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.device_sums import DeviceSums
 
 FLAGS = ("-std=c++17", "-ftz=true", "-fmad=true")
 """Compiler flags of every CUDA C kernel on every toolkit.
@@ -31,6 +32,13 @@ instructions on sm_90.
 """
 
 LONGEST_HOLD = 100_000
+
+A_CLOCK = 64.0
+"""More interactions per clock cycle than any multiprocessor of a GPU can compute.
+
+An interaction takes some 12 instructions and an inverse square root. A multiprocessor starts 128 of the former per
+cycle and 16 of the latter, tensor cores and pairs that are computed once included.
+"""
 
 
 def cuda_options(constants: Mapping[str, int], dtype: Dtype) -> list[str]:
@@ -58,6 +66,27 @@ class Timing:
     blocked: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the host saw of a result while the queue that computes it was held.
+
+    ``looked`` while it was, ``early`` when something was there by then, ``late`` when something was missing once the
+    queue had ended.
+    """
+
+    looked: bool
+    early: bool
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """More interactions per second than ``what`` of a device can compute."""
+
+    interactions_per_second: float
+    what: str
+
+
 def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:
     """Time by ``perf_counter`` what has ended when ``launch`` returns."""
     began = perf_counter()
@@ -81,6 +110,10 @@ class DeviceToolkit(ABC):
     """GPUs that work for what was prepared last."""
     linked_by: str | None = None
     """How these are linked; None for a single one."""
+    launches_blocks: ClassVar[bool] = False
+    """Whether a kernel written for single threads is launched as blocks of them."""
+    has_own_clock: ClassVar[bool] = False
+    """Whether ``time`` reads a clock of the device, so that ``time_by_both`` can compare it with the host's."""
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         """Open the toolkit.
@@ -110,6 +143,34 @@ class DeviceToolkit(ABC):
     def multiprocessors(self) -> int:
         """Multiprocessors of the device; 1 where there is no GPU."""
         return 1
+
+    @property
+    def generation(self) -> str | None:
+        """What the maker numbers its devices by, for example the compute capability ``9.0``; None where it does not."""
+        return None
+
+    @property
+    def ceiling(self) -> Ceiling | None:
+        """More interactions per second than the device can compute; None where that is not known."""
+        return None
+
+    @property
+    def device_sums(self) -> DeviceSums | None:
+        """What adds up on the device the sums that kernels are judged by; None where the host has to."""
+        return None
+
+    @property
+    def looks_beside_queue(self) -> bool:
+        """Whether ``launch_held`` can hold the queue, and look at a result meanwhile."""
+        return False
+
+    def launch_held(self, launch: Callable[[], None], result: Any, microseconds: int) -> Held:
+        """Launch behind a held queue, and look at the ``result``, a device array that was filled with NaN.
+
+        Raises:
+            NotImplementedError: the toolkit does not look beside its queue.
+        """
+        raise NotImplementedError(f"{self.name} does not look beside its queue")
 
     @property
     def queue(self) -> Hashable:
@@ -182,6 +243,21 @@ class DeviceToolkit(ABC):
         """
         return time_on_host(launch, count, while_busy)
 
+    def time_by_both(self, launch: Callable[[], None], count: int) -> tuple[float, float]:
+        """Time ``count`` launches in a row by the host's clock, until everything has ended, and by the device's.
+
+        Returns seconds per launch by each.
+
+        Raises:
+            NotImplementedError: the device has no clock of its own.
+        """
+        raise NotImplementedError(f"{self.name} has the host's clock alone")
+
+    def was_launched(self, kernel: Kernel) -> bool:
+        """Tell whether a kernel has been launched, as far as it notes its launches."""
+        noted = getattr(kernel, "launch", None)
+        return not isinstance(noted, driver.Launch) or noted.grid_blocks > 0
+
     def resources(self, kernel: Kernel) -> Resources:  # noqa: ARG002
         """What the driver says of the kernel as it was launched last; nothing where there is no driver."""
         return Resources()
@@ -190,11 +266,6 @@ class DeviceToolkit(ABC):
     @abstractmethod
     def compiler(self) -> str:
         """The compiler and its version."""
-
-    @property
-    def compute_capability(self) -> str | None:
-        """For example ``9.0``; None where there is no GPU."""
-        return None
 
 
 class DriverToolkit(DeviceToolkit):
@@ -206,7 +277,21 @@ class DriverToolkit(DeviceToolkit):
 
     @property
     def compute_capability(self) -> str | None:
+        """For example ``9.0``; None where there is no GPU."""
         return driver.compute_capability()
+
+    @property
+    def generation(self) -> str | None:
+        return self.compute_capability
+
+    @property
+    def device_sums(self) -> DeviceSums | None:
+        return None if self.compute_capability is None else cuda_sums
+
+    @property
+    def ceiling(self) -> Ceiling:
+        multiprocessors = self.gpus * driver.device_attribute(driver.MULTIPROCESSORS)
+        return Ceiling(A_CLOCK * multiprocessors * driver.clock_hertz(), f"{multiprocessors} multiprocessors")
 
     @property
     def architecture(self) -> str:
@@ -217,6 +302,7 @@ class DriverToolkit(DeviceToolkit):
 class GpuToolkit(DriverToolkit):
     """Timing on the device's own clock, by the driver's events in the stream in which the library's work waits."""
 
+    launches_blocks = has_own_clock = True
     _hold_microseconds = 200
     _blocked = 0
     """Launches of a batch that was too long for the longest hold."""
@@ -232,6 +318,18 @@ class GpuToolkit(DriverToolkit):
     def hold(self, microseconds: int) -> None:
         """Launch the holding kernel."""
         driver.hold(microseconds, self.current_stream)
+
+    def time_by_both(self, launch: Callable[[], None], count: int) -> tuple[float, float]:
+        start, stop = self.event(), self.event()
+        self.synchronize()
+        began = perf_counter()
+        start.record(self.current_stream)
+        for _ in range(count):
+            launch()
+        stop.record(self.current_stream)
+        self.synchronize()
+        took = (perf_counter() - began) / count
+        return took, stop.seconds_since(start) / count
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
         """Time a batch between two events.
@@ -289,6 +387,34 @@ class CudaToolkit(GpuToolkit):
     @abstractmethod
     def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
         """Queue a copy of a device array's front to contiguous host values."""
+
+    @property
+    def looks_beside_queue(self) -> bool:
+        return self.compute_capability is not None
+
+    def launch_held(self, launch: Callable[[], None], result: Any, microseconds: int) -> Held:
+        seen = self.host_array(result.shape, self.real, pinned=True)
+        first = seen.reshape(len(seen), -1)[:, 0]  # along z there may be nothing to compute
+        beside = self.stream()
+        held, end = self.event(), self.event()
+        self.hold(microseconds)
+        held.record(self.current_stream)
+        launch()
+        end.record(self.current_stream)
+        looked = early = False
+        # Again and again: what runs elsewhere may take some of the time.
+        while not early:
+            self.fetch(seen, result, beside)
+            self.wait(beside)
+            if held.passed():
+                break
+            looked, early = True, not np.isnan(first).all()
+        end.seconds_since(held)
+        self.fetch(seen, result, beside)
+        self.wait(beside)
+        late = bool(np.isnan(first).any())
+        self.synchronize()
+        return Held(looked, early, late)
 
     def devices(self, count: int) -> Sequence[CudaToolkit]:
         """Open the toolkit on so many GPUs of this kind: the first is itself; see ``gravbench.toolkits.several``.

@@ -22,8 +22,8 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.interface import DriverToolkit, Timing, compiling
 
 ENTRY = Entry(
-    place=10, title="JAX", module="jax", distributions=("jax",), extras=("jax",),
-    companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"), probe="jax_jit",
+    place=10, family="cuda", title="JAX", module="jax", distributions=("jax",), extras=("jax",),
+    companions=("jaxlib", "jax-cuda13-plugin", "jax-cuda12-plugin"), probe="jax_jit", variables=("JAX_", "XLA_"),
     # By default JAX takes three quarters of the memory at once.
     environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)
 )  # fmt: skip

@@ -9,7 +9,7 @@ from gravbench.model.variant import Kernel
 from gravbench.toolkits.jax import JaxKernel, JaxToolkit
 
 ENTRY = Entry(
-    place=12, title="JZ-FMM", module="jzfmm", distributions=("jzfmm",), extras=("jzfmm",),
+    place=12, family="cuda", title="JZ-FMM", module="jzfmm", distributions=("jzfmm",), extras=("jzfmm",),
     companions=("jzfmm-cu13", "jzfmm-cu12", "jztree", "jax", "jaxlib"), probe="jzfmm_multipoles"
 )  # fmt: skip
 

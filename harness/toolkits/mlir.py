@@ -13,7 +13,8 @@ from gravbench.toolkits.numba import NumbaToolkit
 DISTRIBUTIONS = ("numba-cuda-mlir",)
 
 ENTRY = Entry(
-    place=4, title="numba-cuda-mlir", module="numba_cuda_mlir", distributions=DISTRIBUTIONS, extras=("mlir",),
+    place=4, family="cuda", title="numba-cuda-mlir", module="numba_cuda_mlir", distributions=DISTRIBUTIONS,
+    extras=("mlir",),
     companions=("nvidia-nvvm", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"), flags=("fastmath=True",), probe="naive",
     python=True, by_name=True, only_context=True
 )  # fmt: skip

@@ -16,7 +16,7 @@ from gravbench.toolkits.jobs import Image, Job
 SUFFIX = ".mojo"
 
 ENTRY = Entry(
-    place=9, title="Mojo", module="mojo", distributions=("mojo-compiler",), extras=("mojo",),
+    place=9, family="cuda", title="Mojo", module="mojo", distributions=("mojo-compiler",), extras=("mojo",),
     companions=("max-mojo-libs", "cupy-cuda13x"), probe="mojo_tiles", suffix=SUFFIX
 )  # fmt: skip
 

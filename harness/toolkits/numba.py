@@ -29,7 +29,8 @@ from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on
 from gravbench.toolkits.jobs import Image, Job
 
 ENTRY = Entry(
-    place=3, title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",), extras=("cuda13", "cuda12"),
+    place=3, family="cuda", title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",),
+    extras=("cuda13", "cuda12"),
     companions=("numba", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"),
     flags=("fastmath=True",), probe="naive", python=True, in_force=True, only_context=True,
     parts=("numba.cuda", "numba.cuda.libdevice"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from gravbench.model.interaction import Interaction
 from gravbench.model.variant import BUILT_IN, Kernel, code_sha256, cuda_source
-from gravbench.toolkits.interface import DeviceToolkit, GpuToolkit
+from gravbench.toolkits.interface import DeviceToolkit
 
 BLOCK = 128
 """Threads per block of every part on a GPU."""
@@ -46,7 +46,7 @@ class Part:
 
 def launch(toolkit: DeviceToolkit, kernel: Kernel, n: int, *arguments: Any) -> None:
     """Launch a part's kernel over n bodies, one thread each; a host has no threads to count."""
-    if isinstance(toolkit, GpuToolkit):
+    if toolkit.launches_blocks:
         kernel(-(-n // BLOCK), BLOCK, *arguments)
     else:
         kernel(*arguments)

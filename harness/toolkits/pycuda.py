@@ -20,7 +20,7 @@ from gravbench.toolkits.interface import FLAGS, CudaToolkit, cuda_options
 from gravbench.toolkits.jobs import Job
 
 ENTRY = Entry(
-    place=2, title="PyCUDA", module="pycuda", distributions=("pycuda",), extras=("pycuda",), flags=FLAGS,
+    place=2, family="cuda", title="PyCUDA", module="pycuda", distributions=("pycuda",), extras=("pycuda",), flags=FLAGS,
     probe="naive", cuda_c=True, in_force=True, nvcc=True, only_context=True,
     parts=("pycuda.compiler", "pycuda.driver", "pycuda.gpuarray"),
 )  # fmt: skip

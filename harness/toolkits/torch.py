@@ -14,8 +14,8 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.interface import FirstCall, GpuToolkit
 
 ENTRY = Entry(
-    place=5, title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
-    companions=("triton",), probe="torch_compile",
+    place=5, family="cuda", title="PyTorch", module="torch", distributions=("torch",), extras=("torch",),
+    companions=("triton",), probe="torch_compile", variables=("TORCH",),
     # Compile in this process and without caches, or the compile time would be that of a lookup or of another process.
     environment=(
         ("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1"), ("TORCHINDUCTOR_COMPILE_THREADS", "1"),

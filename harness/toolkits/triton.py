@@ -19,8 +19,8 @@ from gravbench.toolkits.jobs import Image, Job
 from gravbench.toolkits.torch import TorchToolkit, passed
 
 ENTRY = Entry(
-    place=6, title="Triton", module="triton", distributions=("triton",), extras=("triton",),
-    companions=("torch",), probe="triton_tiles", needs=("torch",),
+    place=6, family="cuda", title="Triton", module="triton", distributions=("triton",), extras=("triton",),
+    companions=("torch",), probe="triton_tiles", needs=("torch",), variables=("TRITON_",),
     parts=("triton.language", "triton.experimental.gluon.language"),
 )  # fmt: skip
 

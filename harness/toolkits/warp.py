@@ -14,7 +14,7 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.interface import GpuToolkit, compiling
 
 ENTRY = Entry(
-    place=11, title="NVIDIA Warp", module="warp", distributions=("warp-lang",), extras=("warp",),
+    place=11, family="cuda", title="NVIDIA Warp", module="warp", distributions=("warp-lang",), extras=("warp",),
     flags=("fast_math=True",), probe="warp_tiles"
 )  # fmt: skip
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from time import perf_counter
 
 import numpy as np
 
 from gravbench.model.bodies import Bodies
 from gravbench.model.variant import Prepared
 from gravbench.toolkits import buffers
-from gravbench.toolkits.devices import cores
-from gravbench.toolkits.interface import CudaToolkit, DeviceToolkit, GpuToolkit
+from gravbench.toolkits.interface import DeviceToolkit
 
 HELD_MICROSECONDS = 3_000, 50_000
 """How long the queue waits while the host looks for results that should not be there yet; longer where the first time
@@ -36,54 +34,25 @@ MORE = 1.5
 """How many times as long they may take by that clock."""
 QUEUED = 512
 
-A_CLOCK = {True: 64.0, False: 4.0}
-"""More interactions per clock cycle than any multiprocessor of a GPU, or any core, can compute.
-
-An interaction takes some 12 instructions and an inverse square root. A multiprocessor starts 128 of the former per
-cycle and 16 of the latter, tensor cores and pairs that are computed once included; a core 32 with two 512-bit units.
-"""
-FASTEST_CORE = 6.5e9
-"""Cycles per second."""
-
 
 def queue(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> str | None:
     """Launch behind a held queue: nothing may be computed while it is held, and all of it when the queue has ended.
 
-    Leaves what the last launch computed, whether or not the host had time to look. Only for toolkits whose streams the
-    harness can make: elsewhere there is nothing to look through.
+    Leaves what the last launch computed, whether or not the host had time to look. Only for toolkits that look beside
+    their queue: elsewhere there is nothing to look through.
     """
-    if not isinstance(toolkit, CudaToolkit) or toolkit.compute_capability is None or prepared.on_host:
+    if not toolkit.looks_beside_queue or prepared.on_host:
         return None
     result = prepared.accelerations[0] if isinstance(prepared.accelerations, tuple) else prepared.accelerations
-    seen = toolkit.host_array(result.shape, toolkit.real, pinned=True)
-    first = seen.reshape(len(seen), -1)[:, 0]  # along z there may be nothing to compute
-    beside = toolkit.stream()
     for microseconds in HELD_MICROSECONDS:
         buffers.spoil(toolkit, prepared, bodies)
         toolkit.synchronize()
-        held, end = toolkit.event(), toolkit.event()
-        toolkit.hold(microseconds)
-        held.record(toolkit.current_stream)
-        prepared.launch()
-        end.record(toolkit.current_stream)
-        looked = early = False
-        # Again and again: what runs elsewhere may take some of the time.
-        while not early:
-            toolkit.fetch(seen, result, beside)
-            toolkit.wait(beside)
-            if held.passed():
-                break
-            looked, early = True, not np.isnan(first).all()
-        end.seconds_since(held)
-        toolkit.fetch(seen, result, beside)
-        toolkit.wait(beside)
-        late = bool(np.isnan(first).any())
-        toolkit.synchronize()
-        if early:
+        held = toolkit.launch_held(prepared.launch, result, microseconds)
+        if held.early:
             return "it computes while the timed queue is held, so its work runs in another"
-        if late:
+        if held.late:
             return "its results arrive after the timed queue has ended"
-        if looked:
+        if held.looked:
             break
     return None
 
@@ -114,7 +83,7 @@ def memory(
         toolkit.synchronize()
         return toolkit.time(prepared.launch, prepared.cycle, lambda: None).seconds
 
-    jitter = JITTER[isinstance(toolkit, GpuToolkit)]
+    jitter = JITTER[toolkit.has_own_clock]
     again, fresh = math.inf, math.inf
 
     def slower() -> bool:
@@ -156,7 +125,7 @@ def wall(
     what the quickest of those before took by the host's clock: where that is no more, there is nothing to time. Where
     others use the device as well, both clocks see it: the launches are timed by events too.
     """
-    if not isinstance(toolkit, GpuToolkit) or seconds > SLOW:
+    if not toolkit.has_own_clock or seconds > SLOW:
         return None
     expected = max(seconds, launch_seconds)
     least = known
@@ -166,16 +135,8 @@ def wall(
         # What has been seen says how many there is time for, since ``seconds`` may be a lie.
         longest = max(expected, least) if math.isfinite(least) else expected
         count = min(max(1, round(wanted / longest)), QUEUED)
-        start, stop = toolkit.event(), toolkit.event()
-        toolkit.synchronize()
-        began = perf_counter()
-        start.record(toolkit.current_stream)
-        for _ in range(count):
-            launch()
-        stop.record(toolkit.current_stream)
-        toolkit.synchronize()
-        took = (perf_counter() - began) / count
-        if took <= MORE * stop.seconds_since(start) / count + JITTER[False]:
+        took, by_the_device = toolkit.time_by_both(launch, count)
+        if took <= MORE * by_the_device + JITTER[False]:
             return None
         least = min(least, took)
     if least <= MORE * expected + JITTER[False]:
@@ -185,15 +146,8 @@ def wall(
 
 def speed(toolkit: DeviceToolkit, interactions: float, seconds: float) -> str | None:
     """Compare interactions per second with what no device of this kind can compute."""
-    is_gpu = isinstance(toolkit, GpuToolkit)
-    if is_gpu:
-        from gravbench.toolkits import driver
-
-        multiprocessors = toolkit.gpus * driver.device_attribute(driver.MULTIPROCESSORS)
-        clocks = multiprocessors * driver.clock_hertz()
-        what = f"{multiprocessors} multiprocessors"
-    else:
-        clocks, what = cores() * FASTEST_CORE, f"{cores()} cores"
-    most = A_CLOCK[is_gpu] * clocks
+    ceiling = toolkit.ceiling
     found = interactions / seconds
-    return f"{found:.2g} interactions/s are more than {what} can compute" if found > most else None
+    if ceiling is None or found <= ceiling.interactions_per_second:
+        return None
+    return f"{found:.2g} interactions/s are more than {ceiling.what} can compute"

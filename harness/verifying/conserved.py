@@ -9,6 +9,7 @@ import numpy as np
 from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO, DRIFT_UP_TO_ON_GPU
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction_files import find
+from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.verifying.direct_sums import direct_sums
 
 
@@ -17,29 +18,33 @@ def is_measured(n: int, step_seconds: Callable[[], float]) -> bool:
     return n <= DRIFT_UP_TO or DRIFT_STEPS * step_seconds() <= DRIFT_SECONDS
 
 
-def energy(bodies: Bodies, *, on_gpu: bool, up_to: int = DRIFT_UP_TO) -> float | None:
+def energy(bodies: Bodies, *, device_sums: DeviceSums | None, up_to: int = DRIFT_UP_TO) -> float | None:
     """Return the total energy; None where there are too many bodies to add up all pairs in a moment.
 
-    These are more than ``up_to`` on the host, and more than ``DRIFT_UP_TO_ON_GPU`` on a GPU.
+    These are more than ``up_to`` on the host, and more than ``DRIFT_UP_TO_ON_GPU`` where ``device_sums`` adds up.
     """
     if bodies.n <= up_to:
         return bodies.energy()
-    return summed_energy(bodies, on_gpu=True) if on_gpu and bodies.n <= DRIFT_UP_TO_ON_GPU and bodies.eps else None
+    if device_sums and bodies.n <= DRIFT_UP_TO_ON_GPU and bodies.eps:
+        return summed_energy(bodies, device_sums=device_sums)
+    return None
 
 
-def summed_energy(bodies: Bodies, *, on_gpu: bool) -> float:
+def summed_energy(bodies: Bodies, *, device_sums: DeviceSums | None) -> float:
     """Return the total energy by the direct sums that kernels are judged by; the softening length is above zero."""
     hermite = find("hermite")
-    sums = direct_sums(hermite, bodies, np.arange(bodies.n), "float64", on_gpu=on_gpu).exact
+    sums = direct_sums(hermite, bodies, np.arange(bodies.n), "float64", device_sums=device_sums).exact
     # The sum has the pair of each body with itself.
     potential = sums[:, hermite.sums.index("potential")] + bodies.mass / bodies.eps
     return 0.5 * float(bodies.mass @ (np.square(bodies.velocity).sum(axis=1) + potential))
 
 
-def energy_drift(first: Bodies, now: Bodies, *, on_gpu: bool = False, up_to: int = DRIFT_UP_TO) -> float | None:
+def energy_drift(
+    first: Bodies, now: Bodies, *, device_sums: DeviceSums | None = None, up_to: int = DRIFT_UP_TO
+) -> float | None:
     """Return (energy now - energy at first) / |energy at first|; None where that is zero or was not added up."""
-    before = energy(first, on_gpu=on_gpu, up_to=up_to)
-    after = energy(now, on_gpu=on_gpu, up_to=up_to) if before else None
+    before = energy(first, device_sums=device_sums, up_to=up_to)
+    after = energy(now, device_sums=device_sums, up_to=up_to) if before else None
     return None if not before or after is None else (after - before) / abs(before)
 
 

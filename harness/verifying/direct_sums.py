@@ -6,7 +6,6 @@ and a plain sum: the same terms computed and added one after another in the kern
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 from collections.abc import Callable
@@ -23,8 +22,7 @@ from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import BODY, Interaction
 from gravbench.model.variant import Dtype
 from gravbench.toolkits.compile_cache import keep
-from gravbench.verifying import gpu_sums
-from gravbench.verifying.gpu_sums import Texts, made
+from gravbench.toolkits.device_sums import DeviceSums, Texts, made
 
 Array = NDArray[np.float64]
 
@@ -82,12 +80,17 @@ class Sums:
 
 
 def direct_sums(
-    interaction: Interaction, bodies: Bodies, rows: NDArray[np.int64], dtype: Dtype, *, on_gpu: bool = False
+    interaction: Interaction,
+    bodies: Bodies,
+    rows: NDArray[np.int64],
+    dtype: Dtype,
+    *,
+    device_sums: DeviceSums | None = None,
 ) -> Sums:
     """Add up what all bodies do to those of ``rows``.
 
     What the kernels receive is rounded to ``dtype`` first: the numbers of the bodies, the softening length squared and
-    the interaction's constants. ``on_gpu`` has the GPU compute, otherwise the CPU does.
+    the interaction's constants. ``device_sums`` adds them up, or the CPU.
     """
     real = np.dtype(dtype).type
     columns = dict(zip(BODY, (*bodies.position.T, bodies.mass, *bodies.velocity.T), strict=True))
@@ -96,14 +99,17 @@ def direct_sums(
     shape = rows.size, len(interaction.sums)
     found = np.empty(shape), np.empty(shape), np.empty(shape, real)
     arguments = rounded.astype(np.float64), float(eps2), rounded, eps2
-    sum_rows = _on_gpu(interaction, dtype) if on_gpu else _on_cpu(*formulas(interaction, dtype), dtype)
+    if device_sums:
+        sum_rows = _on_device(device_sums, interaction, dtype)
+    else:
+        sum_rows = _on_cpu(*formulas(interaction, dtype), dtype)
     sum_rows(*arguments, rows, *found)
     return Sums(*found)
 
 
 @lru_cache(maxsize=16)
-def _on_gpu(interaction: Interaction, dtype: Dtype) -> Callable[..., None]:
-    return gpu_sums.sum_rows(_texts(interaction, dtype), len(interaction.sums), dtype)
+def _on_device(device_sums: DeviceSums, interaction: Interaction, dtype: Dtype) -> Callable[..., None]:
+    return device_sums.sum_rows(_texts(interaction, dtype), len(interaction.sums), dtype)
 
 
 def _texts(interaction: Interaction, dtype: Dtype) -> Texts:
@@ -242,14 +248,8 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
 
 
 @lru_cache(maxsize=16)
-def gpu_is_usable(interaction: Interaction, dtype: Dtype) -> bool:
-    """Tell whether these sums can be added up on the GPU of the current context: compiled before, or by numba.cuda."""
-    if gpu_sums.is_kept(_texts(interaction, dtype), len(interaction.sums), dtype):
-        return True
-    if not importlib.util.find_spec("numba"):
-        return False
-    try:
-        from numba import cuda
-    except ImportError:
-        return False
-    return bool(cuda.is_available())
+def usable(device_sums: DeviceSums | None, interaction: Interaction, dtype: Dtype) -> DeviceSums | None:
+    """Return what a device has to add up these sums, where it can; None where the CPU has to."""
+    if device_sums and device_sums.is_usable(_texts(interaction, dtype), len(interaction.sums), dtype):
+        return device_sums
+    return None

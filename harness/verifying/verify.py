@@ -20,6 +20,7 @@ from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.record import Errors
 from gravbench.model.variant import Dtype, Prepared, Tolerance
 from gravbench.toolkits import buffers
+from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.toolkits.interface import DeviceToolkit
 from gravbench.verifying.comparing import DEVIATIONS, Array, Limits, Reference, limits_of, objection_to
 from gravbench.verifying.direct_sums import Sums, direct_sums
@@ -91,11 +92,12 @@ class Judge:
         dtype: Dtype,
         *,
         most_rows: int = ALL_ROWS_UP_TO,
-        on_gpu: bool = False,
+        device_sums: DeviceSums | None = None,
     ) -> None:
         """Compute nothing yet.
 
-        Up to ``most_rows`` bodies all are compared. ``on_gpu`` sums the reference there.
+        Up to ``most_rows`` bodies all are compared. ``device_sums`` adds the reference up,
+        or the CPU.
         """
         self.toolkit = toolkit
         self.prepared = prepared
@@ -103,7 +105,7 @@ class Judge:
         self.tolerance = tolerance
         self.dtype: Dtype = dtype
         self.most_rows = most_rows
-        self.on_gpu = on_gpu
+        self.device_sums = device_sums
         self.generator = np.random.default_rng()
         self.seconds = self.quickest = math.inf
         """What the last launch, and the quickest, took by the host's clock until everything on the device had ended."""
@@ -231,10 +233,10 @@ class Judge:
             # Once for all verdicts: some fall between two samples.
             identified = _Identified(self.own)
             return (
-                _reference_of_all(interaction, identified, self.dtype, self.on_gpu),
-                _limits_of_all(self.tolerance, interaction, identified, self.dtype, self.on_gpu),
+                _reference_of_all(interaction, identified, self.dtype, self.device_sums),
+                _limits_of_all(self.tolerance, interaction, identified, self.dtype, self.device_sums),
             )
-        sums = direct_sums(interaction, self.bodies, rows, self.dtype, on_gpu=self.on_gpu)
+        sums = direct_sums(interaction, self.bodies, rows, self.dtype, device_sums=self.device_sums)
         vectors = interaction.vectors()
         limits = limits_of(self.tolerance, sums, vectors, self.dtype, interaction.tolerance)
         return Reference(sums.exact, sums.magnitudes, vectors), limits
@@ -290,20 +292,26 @@ class _Identified:
 
 
 @lru_cache(maxsize=SETS_AT_ONCE)
-def _all_sums(interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool) -> Sums:
+def _all_sums(interaction: Interaction, identified: _Identified, dtype: Dtype, device_sums: DeviceSums | None) -> Sums:
     """Sum over all rows, once for all the cases of a process with these bodies."""
-    return sums_over_all(interaction, identified.bodies, dtype, on_gpu=on_gpu)
+    return sums_over_all(interaction, identified.bodies, dtype, device_sums=device_sums)
 
 
 @lru_cache(maxsize=SETS_AT_ONCE)
-def _reference_of_all(interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool) -> Reference:
-    sums = _all_sums(interaction, identified, dtype, on_gpu)
+def _reference_of_all(
+    interaction: Interaction, identified: _Identified, dtype: Dtype, device_sums: DeviceSums | None
+) -> Reference:
+    sums = _all_sums(interaction, identified, dtype, device_sums)
     return Reference(sums.exact, sums.magnitudes, interaction.vectors())
 
 
 @lru_cache(maxsize=4 * SETS_AT_ONCE)
 def _limits_of_all(
-    tolerance: Tolerance, interaction: Interaction, identified: _Identified, dtype: Dtype, on_gpu: bool
+    tolerance: Tolerance,
+    interaction: Interaction,
+    identified: _Identified,
+    dtype: Dtype,
+    device_sums: DeviceSums | None,
 ) -> Limits:
-    sums = _all_sums(interaction, identified, dtype, on_gpu)
+    sums = _all_sums(interaction, identified, dtype, device_sums)
     return limits_of(tolerance, sums, interaction.vectors(), dtype, interaction.tolerance)

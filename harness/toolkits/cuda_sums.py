@@ -1,4 +1,4 @@
-"""Direct sums on a GPU, by a kernel that numba.cuda compiles and the driver launches.
+"""Reference sums on a GPU of NVIDIA's, by a kernel that numba.cuda compiles and the driver launches.
 
 What was compiled is kept on the disk: to import numba.cuda and to compile takes two seconds, of which a process that
 finds the kernel spends none.
@@ -7,19 +7,19 @@ finds the kernel spends none.
 from __future__ import annotations
 
 import ctypes
-import re
+import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.interaction import MATH
 from gravbench.model.variant import Dtype
 from gravbench.toolkits import binaries, compile_cache, driver
 from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.device_sums import Texts, made
 
 ROWS_AT_ONCE = 1 << 18
 """Rows per launch: enough to fill a GPU, and few enough not to hold one that also draws a screen for long."""
@@ -75,14 +75,6 @@ def {name}(bodies, eps2, rounded, small, rows, parts, sums, magnitudes, plain):
 """
 
 
-class Texts(NamedTuple):
-    """The functions that the kernel calls: sums of one row, in float64 and plainly, and the terms of one body."""
-
-    exact: str
-    plain: str
-    terms: str
-
-
 Launch = Callable[[int, int, tuple[Any, ...], int], None]
 """Launches blocks of so many threads with arguments, of which the last so many are results, and waits for it."""
 
@@ -132,14 +124,6 @@ def function(texts: Texts, sums: int, dtype: Dtype, cuda: Any, libdevice: Any) -
     }
     text = KERNEL.format(name="sum_rows", warp=WARP, sums=sums)
     return made(text, cuda=cuda, real=real, **known)
-
-
-def made(text: str, **known: Any) -> Callable[..., None]:
-    """Make the one function that a text defines; it sees what is ``known``."""
-    namespace: dict[str, Any] = {"__name__": __name__, **MATH, **known}
-    exec(compile(text, "<made>", "exec"), namespace)
-    found: Callable[..., None] = namespace[re.findall(r"def (\w+)", text)[0]]
-    return found
 
 
 def launcher(texts: Texts, sums: int, dtype: Dtype) -> Launch:
@@ -205,6 +189,19 @@ def _compiled(texts: Texts, sums: int, dtype: Dtype, arguments: tuple[Any, ...])
     kernel = cuda.jit(function(texts, sums, dtype, cuda, libdevice)).compile(tuple(map(typeof, arguments)))
     image = kernel.library.get_cubin()
     return bytes(getattr(image, "code", image)), kernel.entry_name
+
+
+def is_usable(texts: Texts, sums: int, dtype: Dtype) -> bool:
+    """Tell whether the kernel has been compiled before, for the GPU of the current context, or numba.cuda is there."""
+    if is_kept(texts, sums, dtype):
+        return True
+    if not importlib.util.find_spec("numba"):
+        return False
+    try:
+        from numba import cuda
+    except ImportError:
+        return False
+    return bool(cuda.is_available())
 
 
 def is_kept(texts: Texts, sums: int, dtype: Dtype) -> bool:
