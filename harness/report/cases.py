@@ -27,13 +27,13 @@ def fastest_cases(records: Iterable[Record], n: int) -> dict[tuple[str, str], Ti
     Raises:
         InputError: they were not all measured under the same conditions, or there are none.
     """
-    own = [
-        one
-        for one in latest(records)
-        if ranking.is_ranked(one) and (one.n, one.dtype, one.timed) == (n, "float32", "force")
+    float32_cases = [
+        record
+        for record in latest(records)
+        if ranking.is_ranked(record) and (record.n, record.dtype, record.timed) == (n, "float32", "force")
     ]
-    conditions = {ranking.conditions(one) for one in own}
+    conditions = {ranking.conditions(record) for record in float32_cases}
     if len(conditions) != 1:
         raise InputError(f"N = {n:,} in float32 was measured under {len(conditions)} conditions; accepted: one")
-    best = fastest_of_each(own, lambda one: (one.variant, one.toolkit))
-    return {key: Timed(one, ranking.speed(one), ranking.seconds(one)) for key, one in best.items()}
+    best = fastest_of_each(float32_cases, lambda record: (record.variant, record.toolkit))
+    return {key: Timed(record, ranking.speed(record), ranking.seconds(record)) for key, record in best.items()}

@@ -33,8 +33,8 @@ def comparison_json(comparison: Comparison, here: Here = NOWHERE) -> dict[str, A
         "geometric_mean_low": mean.low if mean and mean.bounded else None,
         "geometric_mean_high": mean.high if mean and mean.bounded else None,
         "anchor_scatter": [
-            {"device": name, "work": work, "scatters": list(map(asdict, found))}
-            for (name, work), found in comparison.scatters.items()
+            {"device": name, "work": work, "scatters": list(map(asdict, scatters))}
+            for (name, work), scatters in comparison.scatters.items()
         ],
         "no_anchor": [
             {"device": name, "work": work, "runs": runs} for (name, work), runs in comparison.unanchored.items()
@@ -49,8 +49,8 @@ def comparison_json(comparison: Comparison, here: Here = NOWHERE) -> dict[str, A
 
 def case_json(record: Record) -> dict[str, Any]:
     """Return what a case is."""
-    own = {name: getattr(record, name) for name, part in PARTS.items() if not part.content_of}
-    return {"key": record.key} | own | {"device": record.device} | record.contents
+    fields = {name: getattr(record, name) for name, part in PARTS.items() if not part.content_of}
+    return {"key": record.key} | fields | {"device": record.device} | record.contents
 
 
 def _not_ok_json(record: Record) -> dict[str, Any]:

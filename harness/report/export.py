@@ -56,7 +56,9 @@ def _row(record: Record, known: Uncertainties) -> dict[str, Any]:
         else:
             row[field] = value
     return (
-        row | uncertainty | {f"{field}_{name}": value for field, own in mappings.items() for name, value in own.items()}
+        row
+        | uncertainty
+        | {f"{field}_{name}": value for field, mapping in mappings.items() for name, value in mapping.items()}
     )
 
 

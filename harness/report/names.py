@@ -75,10 +75,10 @@ class Names:
 
     def task(self, shared: Conditions) -> str:
         """Name what was computed, without the device."""
-        own = dict(shared.task)
-        said = [name for name in own if CONDITIONS[name].title and self._says(name, own[name])]
-        said.sort(key=lambda name: CONDITIONS[name].said == "several")
-        return ", ".join(CONDITIONS[name].title.format(**own) for name in said)
+        values = dict(shared.task)
+        told_apart = [name for name in values if CONDITIONS[name].title and self._says(name, values[name])]
+        told_apart.sort(key=lambda name: CONDITIONS[name].said == "several")
+        return ", ".join(CONDITIONS[name].title.format(**values) for name in told_apart)
 
     def _says(self, name: str, value: Value) -> bool:
         part = CONDITIONS[name]

@@ -96,10 +96,10 @@ class Here:
         which = record.variant, record.toolkit, record.interaction, QUANTITIES[record.timed].steps
         if which not in self._hashes:
             self._hashes[which] = self._sha256(record)
-        own = self._hashes[which]
-        if own is None:
+        known_hash = self._hashes[which]
+        if known_hash is None:
             return Origin.GONE
-        return Origin.SAME if own == record.code_sha256 else Origin.OTHER
+        return Origin.SAME if known_hash == record.code_sha256 else Origin.OTHER
 
     def _sha256(self, record: Record) -> str | None:
         variant = (self._variants or {}).get(record.variant)
@@ -143,22 +143,22 @@ class Here:
 
     def source_notes(self, rows: Iterable[Collection[Record]], noun: str = "row") -> list[str]:
         """Say only which rows have a source that is not the one here."""
-        found = [{self.origin(record) for record in row} for row in rows]
-        other, gone = (sum(origin in row for row in found) for origin in (Origin.OTHER, Origin.GONE))
-        said = []
+        origins = [{self.origin(record) for record in row} for row in rows]
+        other, gone = (sum(origin in row for row in origins) for origin in (Origin.OTHER, Origin.GONE))
+        notes = []
         if other:
             were = f"{noun} was" if other == 1 else f"{noun}s were"
-            said.append(
+            notes.append(
                 f"{Origin.OTHER} {other:,} {were} measured with different source code from this checkout; to "
                 "measure again: gravbench run SWEEP --resume --out FOLDER"
             )
         if gone:
             of = f"{noun} belongs" if gone == 1 else f"{noun}s belong"
-            said.append(
+            notes.append(
                 f"{Origin.GONE} {gone:,} {of} to no variant of this checkout (with that toolkit and a packaged "
                 "interaction) and cannot be measured again"
             )
-        return said
+        return notes
 
     def untimed(self, record: Record) -> str:
         """Write the seconds of what was prepared and not timed: ``order 0.840``; empty where nothing has to be."""

@@ -103,7 +103,7 @@ class Comparison:
     def slope(self, which: Literal["published", "measured"]) -> float | None:
         """Fit the exponent of n; None unless the cells differ by n alone and three of them have a value."""
         selections = [{k: v for k, v in step.cell.select.items() if k != "n"} for step in self.steps]
-        if any(one != selections[0] for one in selections):
+        if any(selection != selections[0] for selection in selections):
             return None
         points = [
             (n, number)
@@ -199,8 +199,8 @@ def _active_threads(record: Record) -> float | None:
 
 def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | None:
     """Convert what a record measured to a unit of a source; None where it is missing or not finite."""
-    found = _VALUES[unit](record, flops_per_interaction)
-    return found if found is not None and math.isfinite(found) else None
+    number = _VALUES[unit](record, flops_per_interaction)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Comparison:
@@ -219,13 +219,13 @@ def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Compar
         for place, (cell, answer) in enumerate(zip(cells, answers, strict=True))
     ]
     shown = list(dict.fromkeys(_column(answer.record) for answer in answers if answer.record))
-    conditions = {one.conditions for one in shown}
+    conditions = {column.conditions for column in shown}
     return Comparison(
         figure=figure,
         steps=steps,
         shown=shown,
         others=list(_others(search.candidates, search.best[False], figure.unit, flops)),
-        not_shown=[one for one in search.candidates if one.conditions not in conditions],
+        not_shown=[column for column in search.candidates if column.conditions not in conditions],
     )
 
 
@@ -278,24 +278,26 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
     It is undecided where it would hold with some of its numbers within their intervals, and with others not.
     """
     cases = latest(records)
-    search = _Search([{**source.where, **asked.select} for asked in claim.numbers.values()], cases)
+    search = _Search([{**source.where, **wanted.select} for wanted in claim.numbers.values()], cases)
     doubts = Doubts(records)
     answers = {}
-    for place, (name, asked) in enumerate(claim.numbers.items()):
-        answer = search.answer(place, asked.unit, source.flops_per_interaction)
-        doubt = doubts.of(answer.record, asked.unit) if answer.record else CERTAIN
+    for place, (name, wanted) in enumerate(claim.numbers.items()):
+        answer = search.answer(place, wanted.unit, source.flops_per_interaction)
+        doubt = doubts.of(answer.record, wanted.unit) if answer.record else CERTAIN
         answers[name] = replace(answer, doubt=doubt)
     points = [within(answer.value, answer.doubt.reach) for answer in answers.values() if answer.value is not None]
     if not claim.holds or len(points) < len(answers):
         return Decision(claim, "cannot be tested", answers)
     asked_for = condition(claim, f"claim {claim.id}")
-    found = {asked_for.holds(dict(zip(answers, chosen, strict=True))) for chosen in product(*points)}
-    return Decision(claim, "undecided" if len(found) > 1 else "holds" if found == {True} else "does not hold", answers)
+    verdicts = {asked_for.holds(dict(zip(answers, chosen, strict=True))) for chosen in product(*points)}
+    return Decision(
+        claim, "undecided" if len(verdicts) > 1 else "holds" if verdicts == {True} else "does not hold", answers
+    )
 
 
 def ratio_words(decision: Decision) -> str:
     """Say how far an undecided claim is from certain by the ratio of its numbers; empty unless it is about two."""
-    units = {asked.unit for asked in decision.claim.numbers.values()}
+    units = {wanted.unit for wanted in decision.claim.numbers.values()}
     values = [answer.value for answer in decision.answers.values() if answer.value]
     if decision.verdict != "undecided" or len(values) != 2 or len(units) != 1:
         return ""
@@ -356,8 +358,8 @@ class _Search:
             return Answer(None, None, NOT_IN_FULL)
         if record is None:
             return Answer(None, None, self._why(self._selections[place]))
-        found = value(record, unit, flops)
-        return Answer(record, found) if found is not None else Answer(None, None, f"its record has no {unit}")
+        number = value(record, unit, flops)
+        return Answer(record, number) if number is not None else Answer(None, None, f"its record has no {unit}")
 
     def _why(self, selection: Selection) -> str:
         """Say why no record answers a selection, in the words of one that was to."""
@@ -388,13 +390,13 @@ def _others(
     for other in sorted(candidates, key=lambda other: place_of(other.toolkit)):
         if other == column or other.conditions != column.conditions:
             continue
-        own = _values(candidates[other], unit, flops)
-        ratios = [own[place] / shown[place] for place in own if shown.get(place)]
+        values = _values(candidates[other], unit, flops)
+        ratios = [values[place] / shown[place] for place in values if shown.get(place)]
         if ratios:
             yield Other(other.toolkit, len(ratios), min(ratios), max(ratios))
 
 
 def _values(records: Mapping[int, Record], unit: Unit, flops: float) -> dict[int, float]:
     known = {place: record for place, record in records.items() if unit in COUNTED or not record.outraced}
-    found = {place: value(record, unit, flops) for place, record in known.items()}
-    return {place: number for place, number in found.items() if number is not None}
+    values = {place: value(record, unit, flops) for place, record in known.items()}
+    return {place: number for place, number in values.items() if number is not None}

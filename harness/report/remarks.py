@@ -25,11 +25,11 @@ OF_SEVERAL: Mapping[published.Verdict, str] = {
 
 def counted(verdicts: Iterable[published.Verdict]) -> dict[published.Verdict, str]:
     """Say how many claims have each verdict that one has: ``3 hold``."""
-    found = Counter(verdicts)
+    counts = Counter(verdicts)
     return {
-        verdict: f"{found[verdict]:,} {several if found[verdict] > 1 else verdict}"
+        verdict: f"{counts[verdict]:,} {several if counts[verdict] > 1 else verdict}"
         for verdict, several in OF_SEVERAL.items()
-        if found[verdict]
+        if counts[verdict]
     }
 
 
@@ -43,15 +43,15 @@ def _any(value: Value | list[Value]) -> str:
     return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def every_step(found: Comparison) -> str:
+def every_step(comparison: Comparison) -> str:
     """Name what all steps of a figure share, their n only where each has one."""
-    cells = [step.cell for step in found.steps]
+    cells = [step.cell for step in comparison.steps]
     return words(shared_by(cells), ["n"] if any("n" not in cell.select for cell in cells) else [])
 
 
-def step_names(found: Comparison) -> list[str]:
+def step_names(comparison: Comparison) -> list[str]:
     """Name each step of a figure by what sets it apart from the others, its n included where they have several."""
-    cells = [step.cell for step in found.steps]
+    cells = [step.cell for step in comparison.steps]
     sizes = [f"n={n}" if "n" not in shared_by(cells) and (n := cell.select.get("n")) else "" for cell in cells]
     named = names_of(cells, shared_by(cells), ["n"])
     if len(set(sizes)) == len(cells) and len(set(named)) == 1:
@@ -78,42 +78,42 @@ def conditions_of(column: Column) -> str:
     return f"{names.device(column.conditions)}, {column.toolkit}, {names.task(column.conditions)}"
 
 
-def remarks(found: Comparison) -> Iterable[str]:
+def remarks(comparison: Comparison) -> Iterable[str]:
     """Say what is blank and why, what was timed otherwise, and what else answers."""
-    figure = found.figure
-    timed = {step.answer.record.timed for step in found.steps if step.answer.record}
+    figure = comparison.figure
+    timed = {step.answer.record.timed for step in comparison.steps if step.answer.record}
     if timed - {figure.timed}:
         here = " and ".join(sorted(timed))
         yield f"The timings differ in scope: the source timed {BRIEF[figure.timed]}; here: {here}."
-    lost = sum(step.cell.published is None for step in found.steps)
+    lost = sum(step.cell.published is None for step in comparison.steps)
     if lost:
         yield f"published is blank in {count(lost, 'cell')} ({figure.blank})."
-    reasons = Counter(step.answer.why for step in found.steps if step.answer.value is None)
+    reasons = Counter(step.answer.why for step in comparison.steps if step.answer.value is None)
     if reasons:
         why = "; ".join(f"{times:,} {reason}" for reason, times in reasons.most_common())
         yield f"measured is blank in {count(reasons.total(), 'cell')} ({why})."
-    if any(step.answer.value is not None and step.measured_relative is None for step in found.steps):
+    if any(step.answer.value is not None and step.measured_relative is None for step in comparison.steps):
         yield "measured relative is blank where the first step of the path has no value."
-    if sampled := _sampled(found):
+    if sampled := _sampled(comparison):
         yield f"The errors of {count(len(sampled), 'cell')} are those of a sample of the bodies ({joined(sampled)})."
-    if found.not_shown:
-        yield f"Also measured, but not shown: {'; '.join(map(conditions_of, found.not_shown))}."
-    for other in found.others:
+    if comparison.not_shown:
+        yield f"Also measured, but not shown: {'; '.join(map(conditions_of, comparison.not_shown))}."
+    for other in comparison.others:
         yield (
             f"{other.toolkit} also has {count(other.answered, 'cell')} of these; "
             f"its values are {number(other.lowest, zeros=False)} to {number(other.highest, zeros=False)} times those "
             "shown."
         )
-    slopes = {"published": found.slope("published"), "here": found.slope("measured")}
-    if told := [f"{value:.2f} {name}" for name, value in slopes.items() if value is not None]:
-        yield f"Slope on log-log axes, fitted from n = {published.SLOPE_FROM:,} upwards: {', '.join(told)}."
+    slopes = {"published": comparison.slope("published"), "here": comparison.slope("measured")}
+    if slopes_in_words := [f"{value:.2f} {name}" for name, value in slopes.items() if value is not None]:
+        yield f"Slope on log-log axes, fitted from n = {published.SLOPE_FROM:,} upwards: {', '.join(slopes_in_words)}."
     if figure.note:
         yield f"Note: {figure.note}"
 
 
-def _sampled(found: Comparison) -> list[str]:
+def _sampled(comparison: Comparison) -> list[str]:
     """Name the sizes of samples from which errors come, of the cells that are errors of some of the bodies."""
-    answers = [step.answer for step in found.steps if found.figure.unit == "relative error"]
+    answers = [step.answer for step in comparison.steps if comparison.figure.unit == "relative error"]
     records = [answer.record for answer in answers if answer.record and answer.value is not None]
     return [f"{record.error_rows:,} of {record.n:,}" for record in records if 0 < (record.error_rows or 0) < record.n]
 
@@ -126,7 +126,7 @@ def fact_words(fact: Fact) -> str:
 def evidence(decision: Decision) -> str:
     """Say what was published with a claim, what it asks for, and the numbers behind the verdict."""
     claim = decision.claim
-    published_numbers = ", ".join(number(one, zeros=False) for one in claim.published)
+    published_numbers = ", ".join(number(figure, zeros=False) for figure in claim.published)
     figures = f" Published: {published_numbers}." if claim.published else ""
     numbers = "; ".join(
         f"{name} = {_behind(answer, claim.numbers[name].unit, claim.numbers[name].select)}"
@@ -158,11 +158,11 @@ def lacking(decision: Decision) -> str:
     of_run += " on this device" if decision.left_out else ""
     missing = []
     for name, answer in decision.answers.items():
-        asked = words(claim.numbers[name].select)
+        selected = words(claim.numbers[name].select)
         if answer.why == published.NOT_THERE:
-            missing.append(f"{of_run} has no record of {asked}")
+            missing.append(f"{of_run} has no record of {selected}")
         elif answer.value is None:
-            missing.append(f"{asked}: {answer.why}")
+            missing.append(f"{selected}: {answer.why}")
     return claim.untestable or "; ".join(dict.fromkeys(missing))
 
 

@@ -46,14 +46,14 @@ def report_json(content: Content, run: str) -> dict[str, Any]:
         ],
         "arenas": [
             {
-                "title": names.title(found.shared),
-                "n": found.n,
+                "title": names.title(shown.shared),
+                "n": shown.n,
                 "points": [
                     {"method": point.method, "accuracy": point.accuracy, "front": point.front, **_plain(point.record)}
-                    for point in found.points
+                    for point in shown.points
                 ],
             }
-            for found in arena.arenas(cases)
+            for shown in arena.arenas(cases)
         ],
         "claims": [
             {"id": decision.claim.id, "text": decision.claim.text, "verdict": decision.verdict}

@@ -123,9 +123,9 @@ def _steps(rungs: Sequence[Rung], known: Parents) -> dict[str, Step]:
     times = {ranking.named(record): 1e3 * ranking.seconds(record) for record in records}
     # What stands for a variant: itself, or the fastest of its names where each of them says more.
     stands: dict[str, str] = {}
-    for record in sorted(by_time(records), key=lambda one: ranking.named(one) != one.variant):
+    for record in sorted(by_time(records), key=lambda candidate: ranking.named(candidate) != candidate.variant):
         stands.setdefault(record.variant, ranking.named(record))
-    found = {}
+    steps = {}
     for rung in rungs:
         record = rung.best
         name = ranking.named(record)
@@ -134,8 +134,8 @@ def _steps(rungs: Sequence[Rung], known: Parents) -> dict[str, Step]:
         parent = record.variant if again else _nearest(known.get(record.variant), known, stands)
         before = stands[parent] if parent else None
         gain = times[before] / times[name] if before else None
-        found[name] = Step(name, record.variant, times[name], before, gain, rung.over_first, record)
-    return found
+        steps[name] = Step(name, record.variant, times[name], before, gain, rung.over_first, record)
+    return steps
 
 
 def _nearest(name: str | None, above: Parents, wanted: Collection[str]) -> str | None:

@@ -92,7 +92,7 @@ def ratio_words(behind: Behind) -> str:
 
 def narrow_notes(behind: Iterable[Behind | None]) -> list[str]:
     """Say in a line what that sign means, where one of these has it."""
-    return [NARROW_BRIEF] * any(one is not None and one.narrow and one.sure for one in behind)
+    return [NARROW_BRIEF] * any(interval is not None and interval.narrow and interval.sure for interval in behind)
 
 
 def name_of(record: Record) -> str:
@@ -107,10 +107,12 @@ def presupposed(records: Iterable[Record], here: Here = NOWHERE) -> str:
     """
     there = list(records)
     names = {word.partition("=")[0] for record in there for word in ranking.named(record).split()[1:]}
-    said = [text for axis, text in PRESUPPOSED.items() if axis in names]
-    prepared = dict.fromkeys(f"{ranking.named(one)} ({here.untimed(one)})" for one in there if here.untimed(one))
-    said += [f"preparation that is not timed, in s: {', '.join(prepared)}"] if prepared else []
-    return f"{'; '.join(said)}." if said else ""
+    presuppositions = [text for axis, text in PRESUPPOSED.items() if axis in names]
+    prepared = dict.fromkeys(
+        f"{ranking.named(needed)} ({here.untimed(needed)})" for needed in there if here.untimed(needed)
+    )
+    presuppositions += [f"preparation that is not timed, in s: {', '.join(prepared)}"] if prepared else []
+    return f"{'; '.join(presuppositions)}." if presuppositions else ""
 
 
 def lead_words(win: Win) -> str:
@@ -122,12 +124,12 @@ def lead_words(win: Win) -> str:
 
 def task_words(task: Mapping[str, Value]) -> str:
     """Name what was computed, without what is usual: ``plummer, timed: force``."""
-    said = [
+    phrases = [
         CONDITIONS[name].title.format(**{**dict.fromkeys(PARTS, ""), **task})
         for name, value in task.items()
         if CONDITIONS[name].title and (CONDITIONS[name].said == "always" or value != CONDITIONS[name].usual)
     ]
-    return ", ".join(said)
+    return ", ".join(phrases)
 
 
 def title(field: Field) -> str:
@@ -137,14 +139,14 @@ def title(field: Field) -> str:
 
 def sentence(win: Win) -> str:
     """Say how much faster the winner is than the next variant and than the first step of its ladder."""
-    beaten = [one for one in (win.next, win.first) if one is not None]
+    beaten = [behind for behind in (win.next, win.first) if behind is not None]
     if win.next and win.first and win.next.record is win.first.record:
         beaten = beaten[:1]
     first = f"At n = {win.n:,} with {within_words(win.question)}"
     if not beaten:
-        said = f"only {name_of(win.record)} has {within_words(win.question)}"
-        return f"At n = {win.n:,}, {said}: {number(1e3 * ranking.seconds(win.record), 3)} ms."
-    parts = [f"{ratio_words(one)} times as fast as {name_of(one.record)}" for one in beaten]
+        alone = f"only {name_of(win.record)} has {within_words(win.question)}"
+        return f"At n = {win.n:,}, {alone}: {number(1e3 * ranking.seconds(win.record), 3)} ms."
+    parts = [f"{ratio_words(behind)} times as fast as {name_of(behind.record)}" for behind in beaten]
     return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{_why_unclear(win)}."
 
 
@@ -199,11 +201,11 @@ def _behind(behind: Behind | None, question: Question) -> dict[str, Any] | None:
 
 def behind_json(behind: Behind) -> dict[str, Any]:
     """Return the ratio of a record behind the fastest; bounds are None where the samples are too few for them."""
-    found, bounded = behind.interval, behind.sure and behind.interval.bounded
+    interval, bounded = behind.interval, behind.sure and behind.interval.bounded
     return {
-        "ratio": found.ratio,
-        "low": found.low if bounded else None,
-        "high": found.high if bounded else None,
+        "ratio": interval.ratio,
+        "low": interval.low if bounded else None,
+        "high": interval.high if bounded else None,
         "interval_includes_processes": not behind.narrow,
     }
 

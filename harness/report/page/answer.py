@@ -62,28 +62,28 @@ def _answer(field: Field, colours: Palette, content: Content) -> Answer:
     sizes = winning.spread(sizes, MOST_ROWS)
     limits = sorted({limit for n, limit in by_place if n in sizes}, reverse=True)
     # A limit whose winners are those of the next closer one says nothing new.
-    said = [
+    shown_limits = [
         limit
         for limit, closer in zip(limits, [*limits[1:], None], strict=True)
         if closer is None or any(_record(by_place, n, limit) != _record(by_place, n, closer) for n in sizes)
     ]
-    rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in said], colours)) for n in sizes]
-    told = [win for win in field.wins if win.n in sizes and win.question.error in said]
-    shown = [win.record for win in told]
-    own = content.drifted(shown, *map(ranking.conditions, shown))
-    beaten = [win.next.record for win in told if win.next]
+    rows = [(f"{n:,}", _cells([(limit, by_place.get((n, limit))) for limit in shown_limits], colours)) for n in sizes]
+    shown_wins = [win for win in field.wins if win.n in sizes and win.question.error in shown_limits]
+    shown = [win.record for win in shown_wins]
+    drifted = content.drifted(shown, *map(ranking.conditions, shown))
+    beaten = [win.next.record for win in shown_wins if win.next]
     notes = [
         winning.presupposed([*shown, *beaten], here),
-        *here.notes({id(one): one for one in shown}.values(), "winner"),
+        *here.notes({id(record): record for record in shown}.values(), "winner"),
         *winning.quantile_notes(shown, field.question.quantile),
-        *winning.narrow_notes(behind for win in told for behind in (win.next, win.first)),
-        *drift_notes(own),
+        *winning.narrow_notes(behind for win in shown_wins for behind in (win.next, win.first)),
+        *drift_notes(drifted),
     ]
     return Answer(
         field.device,
-        winning.title(field) + drift_signs(own),
+        winning.title(field) + drift_signs(drifted),
         winning.sentence(field.headline()),
-        list(map(winning.limit_words, said)),
+        list(map(winning.limit_words, shown_limits)),
         rows,
         winning.bodies_words(field.question.quantile),
         list(filter(None, notes)),
@@ -98,11 +98,11 @@ def _record(by_place: dict[tuple[int, float], Win], n: int, limit: float) -> int
 def _cells(wins: Sequence[tuple[float, Win | None]], colours: Palette) -> list[Cell]:
     """Make one cell of neighbours that have the same winner and the same next one."""
     made = []
-    for _, alike in groupby(wins, key=lambda own: _same(own[1])):
-        own = list(alike)
-        limit, win = own[-1]
+    for _, alike in groupby(wins, key=lambda neighbours: _same(neighbours[1])):
+        neighbours = list(alike)
+        limit, win = neighbours[-1]
         colour = colours.get(win.record.variant, "") if win else ""
-        made.append(Cell(winning.limit_words(limit), len(own), win, colour))
+        made.append(Cell(winning.limit_words(limit), len(neighbours), win, colour))
     return made
 
 

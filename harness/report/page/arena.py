@@ -37,13 +37,15 @@ SAID = (
 def figures(content: Content) -> Iterator[tuple[Figure, Part]]:
     """Draw each arena of the cases; yield behind its figure the table below it."""
     # GPUs before CPUs, and first what has most methods: one alone shows no contest.
-    for arena in sorted(verdict.arenas(content.cases), key=lambda one: (one.shared.cpu, -len(one.methods), -one.n)):
+    for arena in sorted(
+        verdict.arenas(content.cases), key=lambda placed: (placed.shared.cpu, -len(placed.methods), -placed.n)
+    ):
         title = f"n = {arena.n:,}, {content.names.title(arena.shared)}"
         rows = _rows(arena, content.known)
         part = arena_part(arena, content.here, title)
         notes = [note[:1].upper() + note[1:].removesuffix(".") + "." for note in part.notes]
-        said = " ".join([SAID, *notes]) + said_unbounded(rows, OPEN_SIGN)
-        made = Figure(f"arena-{slug(title)}", "Time against error", said, charts.arena(rows, arena.methods), title)
+        caption = " ".join([SAID, *notes]) + said_unbounded(rows, OPEN_SIGN)
+        made = Figure(f"arena-{slug(title)}", "Time against error", caption, charts.arena(rows, arena.methods), title)
         yield marked(made, content.drifted((point.record for point in arena.points), arena.shared)), part
 
 
@@ -58,16 +60,16 @@ def _rows(arena: Arena, known: Uncertainties) -> list[dict[str, Any]]:
             rows[place][field] = text
         return free
 
-    for own in ranking.grouped(range(len(rows)), lambda place: str(rows[place]["method"])).values():
-        own.sort(key=lambda place: rows[place]["error"])
-        name = rows[own[0]]["method"]
+    for places_of_method in ranking.grouped(range(len(rows)), lambda place: str(rows[place]["method"])).values():
+        places_of_method.sort(key=lambda place: rows[place]["error"])
+        name = rows[places_of_method[0]]["method"]
         sides = [("name before", True), ("name after", False)]
         tries = [
             (place, *side)
-            for place in own
+            for place in places_of_method
             for side in (sides if room.places[place][0] > charts.WIDTH / 2 else sides[::-1])
         ]
-        tries += [(place, "name below", True) for place in own]
+        tries += [(place, "name below", True) for place in places_of_method]
         # A method without its name would be no use.
         if not any(put(place, field, name, left=left) for place, field, left in tries):
             place, field, left = tries[0]

@@ -68,8 +68,10 @@ def ladder(rows: Sequence[Row]) -> Spec:
     # others and the gap behind a group have a tab in theirs, and no label.
     places: list[str] = []
     placed: list[Row] = []
-    for variant, own in groupby(rows, lambda row: row["variant"]):
-        bars = [{**row, "bar": f"{variant}\t{row['toolkit']}" if i else variant} for i, row in enumerate(own)]
+    for variant, rows_of_variant in groupby(rows, lambda row: row["variant"]):
+        bars = [
+            {**row, "bar": f"{variant}\t{row['toolkit']}" if i else variant} for i, row in enumerate(rows_of_variant)
+        ]
         placed += bars
         places += [*(bar["bar"] for bar in bars), f"{variant}\tend"]
     names = alt.Axis(labelExpr="indexof(datum.label, '\\t') < 0 ? datum.label : ''", ticks=False)
@@ -124,7 +126,7 @@ def over_n(rows: Sequence[Row], variants: list[str], views: list[str]) -> Spec:
 def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) -> Spec:
     """Cells of ``relative`` speed over two axes at one n of ``sizes``, each with its ``label``; the n can be chosen."""
     across, down = (
-        tuple(sorted({row[at] for row in rows}, key=lambda one: (isinstance(one, str), one))) for at in "xy"
+        tuple(sorted({row[at] for row in rows}, key=lambda setting: (isinstance(setting, str), setting))) for at in "xy"
     )
     return _with(rows, _heat_map(x, y, across, down, tuple(sizes), shown))
 
@@ -356,7 +358,7 @@ def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, *
 
 def _inherited(chart: Any) -> dict[str, Any]:
     """Return the data and the filters of a chart, for the layers that take its place."""
-    return {name: own for name in ("data", "transform") if (own := getattr(chart, name)) is not alt.Undefined}
+    return {name: value for name in ("data", "transform") if (value := getattr(chart, name)) is not alt.Undefined}
 
 
 def _at_one_n(sizes: Sequence[int], shown: int) -> tuple[Any, Any]:
@@ -412,8 +414,8 @@ def _decades(values: Iterable[float], *, fine: bool = False) -> list[float]:
     low, high = min(there), max(there)
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 2, 5), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))[fine:]:
-        found = [float(f"{step}e{power}") for power in powers for step in steps]
-        inside = [tick for tick in found if low * 0.95 <= tick <= high * 1.05]
+        ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+        inside = [tick for tick in ticks if low * 0.95 <= tick <= high * 1.05]
         if len(inside) >= 3:
             return inside
     return []

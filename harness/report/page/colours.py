@@ -43,7 +43,7 @@ def palette(fields: Sequence[Field], order: Sequence[str], parents: Parents) -> 
             if win.next:
                 best[_name(win.next.record.variant)] += 0 if field.cpu else rivals
     names = [name for name, _ in best.most_common(MOST - 1)]
-    first = [one for name in names if (one := root(name, parents))]
+    first = [name_of_root for name in names if (name_of_root := root(name, parents))]
     chosen = list(dict.fromkeys([*names, *first, *order]))[:MOST]
     # In the order of the ladder, so that a variant's colour does not depend on who wins most.
     chosen.sort(key=lambda name: order.index(name) if name in order else len(order))
@@ -52,7 +52,7 @@ def palette(fields: Sequence[Field], order: Sequence[str], parents: Parents) -> 
 
 def main_of(fields: Sequence[Field]) -> list[Field]:
     """Return the field with most records of the GPUs, and that of the CPUs."""
-    return [own[0] for cpu in (False, True) if (own := [field for field in fields if field.cpu == cpu])]
+    return [alike[0] for cpu in (False, True) if (alike := [field for field in fields if field.cpu == cpu])]
 
 
 def coloured(figure: Figure, colours: Palette) -> Figure:
@@ -74,29 +74,32 @@ def coloured(figure: Figure, colours: Palette) -> Figure:
 
 def _recoloured(part: Any, colours: Palette) -> Any:
     if isinstance(part, list):
-        return [_recoloured(one, colours) for one in part]
+        return [_recoloured(item, colours) for item in part]
     if not isinstance(part, dict):
         return part
     made = {name: value if name == "datasets" else _recoloured(value, colours) for name, value in part.items()}
     if "encoding" in made:
         made["encoding"] = {
-            channel: _channel(channel, own, colours) if isinstance(own, dict) else own
-            for channel, own in made["encoding"].items()
+            channel: _channel(channel, encoding, colours) if isinstance(encoding, dict) else encoding
+            for channel, encoding in made["encoding"].items()
         }
     return made
 
 
-def _channel(channel: str, own: dict[str, Any], colours: Palette) -> dict[str, Any]:
-    domain = own.get("scale", {}).get("domain") if isinstance(own.get("scale"), dict) else None
-    if own.get("field") not in FIELDS or not domain:
-        return own
+def _channel(channel: str, encoding: dict[str, Any], colours: Palette) -> dict[str, Any]:
+    domain = encoding.get("scale", {}).get("domain") if isinstance(encoding.get("scale"), dict) else None
+    if encoding.get("field") not in FIELDS or not domain:
+        return encoding
     if channel == "color":
-        own = {**own, "scale": {**own["scale"], "range": [colours.get(_name(value), GREY) for value in domain]}}
+        encoding = {
+            **encoding,
+            "scale": {**encoding["scale"], "range": [colours.get(_name(value), GREY) for value in domain]},
+        }
     shown = [value for value in domain if _name(value) in colours]
     # A legend of the highlighted series; where none is there, of all, as of methods: not each has room for its name.
-    if own["field"] == FIELDS[0] and shown and len(shown) < len(domain) and "legend" not in own:
-        own = {**own, "legend": {"values": shown}}
-    return own
+    if encoding["field"] == FIELDS[0] and shown and len(shown) < len(domain) and "legend" not in encoding:
+        encoding = {**encoding, "legend": {"values": shown}}
+    return encoding
 
 
 def _name(series: str) -> str:

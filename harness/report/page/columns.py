@@ -111,9 +111,9 @@ def _signs(record: Record, here: Here, known: Uncertainties) -> str:
 
 def notes(records: Sequence[Record], here: Here, known: Uncertainties = SAMPLES_ALONE) -> list[str]:
     """Say below the table what ± and the signs mean."""
-    found = [PLUS_MINUS.removesuffix("."), *[NARROW_NOTE] * any(known.may_be_narrow(record) for record in records)]
-    found += sign_notes(record for record in records if record.median_seconds)
-    return found + here.notes(records, "record")
+    sentences = [PLUS_MINUS.removesuffix("."), *[NARROW_NOTE] * any(known.may_be_narrow(record) for record in records)]
+    sentences += sign_notes(record for record in records if record.median_seconds)
+    return sentences + here.notes(records, "record")
 
 
 def _plain(value: Any) -> Any:
@@ -126,6 +126,6 @@ def _in_words(value: Any) -> Any:
     if isinstance(value, dict):
         return ", ".join(f"{name} {number:.4g}" for name, number in value.items())
     if isinstance(value, list):
-        words = any(isinstance(one, str) for one in value)
+        words = any(isinstance(item, str) for item in value)
         return ", ".join(value) if words else statistics.median(value) if value else None
     return value

@@ -46,7 +46,7 @@ def groups(content: Content) -> list[Group]:
     """
     known = content.known
     alike = ranking.grouped(filter(ranking.is_ranked, content.cases), ranking.conditions)
-    found = []
+    drawn_groups = []
     most = sorted(content.ladders, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
     for shared, by_n in ((shared, by_n) for shared, by_n in content.ladders.items() if shared in most):
         title, records, n = content.names.title(shared), alike[shared], best_n(by_n)
@@ -60,7 +60,7 @@ def groups(content: Content) -> list[Group]:
             *kinds.occupancy(title, records, place, known),
         ]
         drifted = content.drifted(records, shared)
-        found.append(
+        drawn_groups.append(
             Group(
                 shared,
                 title + drift_signs(drifted),
@@ -71,7 +71,7 @@ def groups(content: Content) -> list[Group]:
                 drift_notes(drifted),
             )
         )
-    return sorted(found, key=lambda group: (group.shared.cpu, -len({rung.best.variant for rung in group.rungs})))
+    return sorted(drawn_groups, key=lambda group: (group.shared.cpu, -len({rung.best.variant for rung in group.rungs})))
 
 
 def of_stages(content: Content) -> list[Figure]:

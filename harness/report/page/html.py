@@ -235,12 +235,12 @@ def _together(runs: Sequence[Run]) -> list[Run]:
 
 
 def _summary(records: Sequence[Record], cases: Sequence[Record], runs: int) -> Iterator[tuple[str, str]]:
-    found = Counter(case.status for case in cases)
+    counts = Counter(case.status for case in cases)
     times = [record.started for record in records]
     days = [min(times)[:10], max(times)[:10]] if times else []
     yield "measured on", joined(" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
     yield "days", " to ".join(dict.fromkeys(days))
-    statuses = ", ".join(f"{found[status]:,} {status}" for status in ("ok", "invalid", "skipped", "failed"))
+    statuses = ", ".join(f"{counts[status]:,} {status}" for status in ("ok", "invalid", "skipped", "failed"))
     yield "cases", f"{count(len(cases), 'case')}: {statuses}; {len(times):,} records in {count(runs, 'run')}"
 
 
@@ -325,7 +325,7 @@ def _json(content: Any) -> str:
 
 def _flat(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_flat(one)}" for name, one in value.items() if one is not None)
+        return ", ".join(f"{name} {_flat(item)}" for name, item in value.items() if item is not None)
     if isinstance(value, list):
         return "; ".join(map(_flat, value))
     return "" if value is None else str(value)

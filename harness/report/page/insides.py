@@ -35,25 +35,25 @@ ERROR_KINDS = {
 
 def stages(content: Content) -> Iterator[Figure]:
     """Draw the stages of each variant that has them."""
-    found = fastest_with_stages(content.cases)
-    told = Counter(shared for shared, _ in found)
+    fastest = fastest_with_stages(content.cases)
+    variants = Counter(shared for shared, _ in fastest)
 
     def first(item: tuple[tuple[ranking.Conditions, str], list[Record]]) -> tuple[bool, int, float]:
         """GPUs before CPUs, the conditions with most variants, and the fastest of these."""
-        (shared, _), own = item
-        return shared.cpu, -told[shared], ranking.seconds(own[-1]) / own[-1].n
+        (shared, _), records = item
+        return shared.cpu, -variants[shared], ranking.seconds(records[-1]) / records[-1].n
 
-    for (shared, variant), chosen in sorted(found.items(), key=first):
+    for (shared, variant), chosen in sorted(fastest.items(), key=first):
         names = list(dict.fromkeys(name for record in chosen for name in record.stages_seconds))
         rows = [row for record in chosen for row in _stage_rows(record, names)]
         sizes = list(dict.fromkeys(row["size"] for row in rows))
         title = f"{variant}, {content.names.title(shared)}"
-        said = (
+        caption = (
             "The stages of one evaluation, with every stage waiting for the one before it; if stages normally "
             "overlap, the sum exceeds the time of an evaluation. Each row gives an n and the sum of the stages of "
             "the fastest configuration there."
         )
-        made = figure_of("stages", "Stages", said, charts.stages(rows, names, sizes), title)
+        made = figure_of("stages", "Stages", caption, charts.stages(rows, names, sizes), title)
         yield marked(made, content.drifted(chosen, shared))
 
 
@@ -100,11 +100,11 @@ def thetas(content: Content) -> Iterator[Figure]:
         for alike in ranking.grouped(rows, lambda row: row["theta"]).values():
             max(alike, key=lambda row: row["error"])["name"] = f"θ {alike[0]['theta']}"
         title = f"{variant}, n = {n:,}, {content.names.title(shared)}"
-        said = (
+        caption = (
             "Error against time for each opening angle θ, both axes logarithmic: the rms error, the median over the "
             f"bodies, {WORST_BUT_TENTH * any(row['kind'] == '90 %' for row in rows)}the 99th percentile and the "
             "largest. Each point is the fastest configuration for its θ."
         )
-        said += said_unbounded(rows, OPEN_SIGN)
-        made = figure_of("theta", "Error and time for each θ", said, charts.thetas(rows), title)
+        caption += said_unbounded(rows, OPEN_SIGN)
+        made = figure_of("theta", "Error and time for each θ", caption, charts.thetas(rows), title)
         yield marked(made, content.drifted(chosen, shared))

@@ -94,22 +94,22 @@ def ladder(
             "untimed": here.untimed(record),
         }
         # Bars of one name stand together.
-        for name, own in ranking.grouped((rung.best for rung in rungs), ranking.named).items()
-        for record in own
+        for name, records in ranking.grouped((rung.best for rung in rungs), ranking.named).items()
+        for record in records
     ]
     shown = [rung.best for rung in rungs]
     prepared = ", ".join(
-        dict.fromkeys(f"{ranking.named(one)} {here.untimed(one)}" for one in shown if here.untimed(one))
+        dict.fromkeys(f"{ranking.named(best)} {here.untimed(best)}" for best in shown if here.untimed(best))
     )
-    said = (
+    caption = (
         "The time of one evaluation by the fastest configuration of each variant in each toolkit, in the order of the "
         "ladder: shorter is faster. In brackets: interactions per second. The thin line at the end of a bar is the "
         f"95 % confidence interval of the median. {INCLUDES}"
     )
-    said += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
-    said += f" Preparation that is not timed, in s: {prepared}." if prepared else ""
-    said += said_unbounded(rows, "a dashed line along the bar from edge to edge")
-    return figure_of("ladder", f"The ladder at n = {n:,}", said, charts.ladder(rows), title)
+    caption += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
+    caption += f" Preparation that is not timed, in s: {prepared}." if prepared else ""
+    caption += said_unbounded(rows, "a dashed line along the bar from edge to edge")
+    return figure_of("ladder", f"The ladder at n = {n:,}", caption, charts.ladder(rows), title)
 
 
 def over_n(
@@ -129,13 +129,13 @@ def over_n(
         views |= {toolkit: by_toolkit[toolkit] for toolkit in sorted(by_toolkit, key=place_of)}
     rows = [row for view, records in views.items() for row in _over_n(view, records, known)]
     spec = charts.over_n(rows, _present(place, rows), list(views))
-    said = (
+    caption = (
         "The time of one evaluation by the fastest configuration at each n, both axes logarithmic: lower is faster. "
         f"The thick line is the fastest at each n, whatever its errors. The band is the 95 % confidence interval. "
         f"{INCLUDES}"
     )
-    said += said_unbounded(rows, OPEN_SIGN)
-    yield figure_of("time-over-n", "Time over n", said, spec, title)
+    caption += said_unbounded(rows, OPEN_SIGN)
+    yield figure_of("time-over-n", "Time over n", caption, spec, title)
 
 
 def _over_n(view: str, records: Sequence[Record], known: Uncertainties) -> Iterator[Row]:
@@ -186,20 +186,20 @@ def heat_maps(
     order = sorted(tuned, key=lambda which: (place.index(which[0]), place_of(which[1])))
     for variant, toolkit in order:
         alike = ranking.grouped(tuned[variant, toolkit], ranking.size)
-        by_n = {n: own for n, own in alike.items() if len(_swept(own)) > 1}
+        by_n = {n: same_n for n, same_n in alike.items() if len(_swept(same_n)) > 1}
         if not by_n:
             continue
         shown = best_n(by_n)
         x, y = _swept(by_n[shown])[:2]
-        sizes = sorted(n for n, own in by_n.items() if {x, y} <= set(_swept(own)))
+        sizes = sorted(n for n, same_n in by_n.items() if {x, y} <= set(_swept(same_n)))
         rows = [row for n in sizes for row in _cells(by_n[n], x, y, known)]
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
         over = f" Each cell has the fastest value of {', '.join(rest)}." if rest else ""
-        said = f"{charts.SPEED} for each pair of {x} and {y}; colour: speed relative to the fastest cell.{over}"
-        said += said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
+        caption = f"{charts.SPEED} for each pair of {x} and {y}; colour: speed relative to the fastest cell.{over}"
+        caption += said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
-        yield figure_of(f"heat-map-{variant}-{toolkit}", heading, said, spec, title, sizes, shown)
+        yield figure_of(f"heat-map-{variant}-{toolkit}", heading, caption, spec, title, sizes, shown)
 
 
 def _swept(records: Iterable[Record]) -> list[str]:
@@ -233,7 +233,7 @@ def occupancy(
 ) -> Iterator[Figure]:
     """Draw speed over occupancy, where configurations differ in it."""
     alike = ranking.grouped((record for record in _counted(records) if record.occupancy is not None), ranking.size)
-    by_n = {n: own for n, own in sorted(alike.items()) if len({record.occupancy for record in own}) > 1}
+    by_n = {n: same_n for n, same_n in sorted(alike.items()) if len({record.occupancy for record in same_n}) > 1}
     if not by_n:
         return
     rows = [
@@ -243,42 +243,42 @@ def occupancy(
             "occupancy": six_digits(100 * (record.occupancy or 0)),
             "limited by": record.occupancy_limiter or "",
         }
-        for own in by_n.values()
-        for record in sorted(own, key=ranking.seconds)[:MOST_POINTS]
+        for same_n in by_n.values()
+        for record in sorted(same_n, key=ranking.seconds)[:MOST_POINTS]
     ]
-    said = "All configurations at one n. Occupancy is what the driver reports for the compiled kernel."
-    said += said_unbounded(rows, OPEN_SIGN)
+    caption = "All configurations at one n. Occupancy is what the driver reports for the compiled kernel."
+    caption += said_unbounded(rows, OPEN_SIGN)
     sizes, shown = list(by_n), best_n(by_n)
     spec = charts.occupancy(rows, _present(place, rows), sizes, shown)
-    yield figure_of("occupancy", "Occupancy and speed", said + _left_out(by_n), spec, title, sizes, shown)
+    yield figure_of("occupancy", "Occupancy and speed", caption + _left_out(by_n), spec, title, sizes, shown)
 
 
 def accuracy(
     title: str, records: list[Record], place: list[str], known: Uncertainties = SAMPLES_ALONE
 ) -> Iterator[Figure]:
     """Draw speed over error, where there are several configurations."""
-    told = (record for record in records if record.error_max and math.isfinite(record.error_max))
-    by_n = {n: own for n, own in sorted(ranking.grouped(told, ranking.size).items()) if len(own) > 1}
+    known_errors = (record for record in records if record.error_max and math.isfinite(record.error_max))
+    by_n = {n: same_n for n, same_n in sorted(ranking.grouped(known_errors, ranking.size).items()) if len(same_n) > 1}
     if not by_n:
         return
     # The n with most variants; then that with most configurations.
     shown = max(by_n, key=lambda n: (len({record.variant for record in by_n[n]}), len(by_n[n]), n))
-    rows = [row for own in by_n.values() for row in _front(own, known)]
-    said = (
+    rows = [row for same_n in by_n.values() for row in _front(same_n, known)]
+    caption = (
         "All configurations at one n: higher is faster, further left is more accurate. The dashed line is the Pareto "
         "front: no other configuration is better in both. Speed is in evaluations per second, so an approximation "
         "gains from what it leaves out; its error is that of one evaluation."
     )
-    said += said_unbounded(rows, OPEN_SIGN)
+    caption += said_unbounded(rows, OPEN_SIGN)
     spec = charts.accuracy(rows, _present(place, rows), list(by_n), shown)
-    yield figure_of("speed-and-error", "Speed and error", said + _left_out(by_n), spec, title, list(by_n), shown)
+    yield figure_of("speed-and-error", "Speed and error", caption + _left_out(by_n), spec, title, list(by_n), shown)
 
 
 def _front(records: list[Record], known: Uncertainties) -> Iterator[Row]:
     """Write rows whose ``front`` is true where no other record is both faster and at least as accurate."""
     least = math.inf
     front = set()
-    for record in sorted(records, key=lambda one: (ranking.seconds(one), one.error_max or 0)):
+    for record in sorted(records, key=lambda candidate: (ranking.seconds(candidate), candidate.error_max or 0)):
         if (record.error_max or 0) < least:
             least = record.error_max or 0
             front.add(id(record))
@@ -311,9 +311,9 @@ def published(name: str, figure: SourceFigure, content: Content) -> Figure | Non
     """Draw what a source published beside what was measured; None without two steps, or without any measured."""
     source = content.source
     assert source is not None
-    found = compare(source, figure, content.cases)
+    comparison = compare(source, figure, content.cases)
     rows: list[Row] = []
-    for step, title in zip(found.steps, step_names(found), strict=True):
+    for step, title in zip(comparison.steps, step_names(comparison), strict=True):
         pair = {
             "published": (step.cell.published, step.published_relative),
             "measured": (step.answer.value, step.measured_relative),
@@ -328,15 +328,15 @@ def published(name: str, figure: SourceFigure, content: Content) -> Figure | Non
     steps = list(dict.fromkeys(row["step"] for row in rows))
     if len(steps) < 2 or all(row["kind"] == "published" for row in rows):
         return None
-    said = (
+    caption = (
         f"{figure.unit}, relative to the first step of the same path: published for {figure.device or source.device}, "
         "measured here. A step with only one of the two values has one marker."
     )
-    said += f" Missing published values: {figure.blank}." if figure.blank else ""
-    said += said_unbounded(rows, OPEN_SIGN)
+    caption += f" Missing published values: {figure.blank}." if figure.blank else ""
+    caption += said_unbounded(rows, OPEN_SIGN)
     name = f"published-{slug(name)}-{slug(figure.id)}"
-    made = Figure(name, figure.title, said, charts.published(rows, steps), every_step(found))
-    return marked(made, content.drifted(content.records, *(column.conditions for column in found.shown)))
+    made = Figure(name, figure.title, caption, charts.published(rows, steps), every_step(comparison))
+    return marked(made, content.drifted(content.records, *(column.conditions for column in comparison.shown)))
 
 
 # Parts of rows
@@ -356,13 +356,13 @@ def _said(record: Record, known: Uncertainties) -> dict[str, Any]:
 
 
 def _interactions(record: Record) -> str:
-    found = ranking.speed(record)
-    return "not counted" if found is None else f"{found:.4g}{PARTIAL * ranking.is_partial(record)}"
+    speed = ranking.speed(record)
+    return "not counted" if speed is None else f"{speed:.4g}{PARTIAL * ranking.is_partial(record)}"
 
 
 def _signs(record: Record, here: Here, known: Uncertainties) -> str:
-    own = NARROW * known.may_be_narrow(record) + signs(record) + here.sign(record)
-    return f" {own}" if own else ""
+    marks = NARROW * known.may_be_narrow(record) + signs(record) + here.sign(record)
+    return f" {marks}" if marks else ""
 
 
 def doubt(record: Record, known: Uncertainties = SAMPLES_ALONE) -> dict[str, Any]:
@@ -418,11 +418,11 @@ def _left_out(by_n: Mapping[int, Sequence[Record]]) -> str:
 
 
 def figure_of(
-    kind: str, heading: str, said: str, spec: Spec, about: str, sizes: Sequence[int] = (), shown: int | None = None
+    kind: str, heading: str, caption: str, spec: Spec, about: str, sizes: Sequence[int] = (), shown: int | None = None
 ) -> Figure:
     """Name a figure by its kind and by what was measured; of a single n the heading says it."""
     at = f" at n = {sizes[0]:,}" if len(sizes) == 1 else ""
-    return Figure(f"{slug(kind)}-{slug(about)}", heading + at, said, spec, about, shown if len(sizes) > 1 else None)
+    return Figure(f"{slug(kind)}-{slug(about)}", heading + at, caption, spec, about, shown if len(sizes) > 1 else None)
 
 
 def slug(text: str) -> str:

@@ -38,9 +38,9 @@ class Room:
 
 def places(rows: Sequence[Any], x: str, y: str, width: float, height: float) -> list[tuple[float, float]]:
     """Return where points lie in a figure, in pixels from its upper left: ``x`` grows to the right, ``y`` upwards."""
-    found = []
+    columns = []
     for field, length in ((x, width), (y, -height)):
         logs = [math.log(row[field]) for row in rows]
         span = (max(logs) - min(logs)) or 1.0
-        found.append([length * (one - min(logs)) / span for one in logs])
-    return list(zip(*found, strict=True))
+        columns.append([length * (log - min(logs)) / span for log in logs])
+    return list(zip(*columns, strict=True))

@@ -58,10 +58,10 @@ def column(
     return made
 
 
-def rows(found: Sequence[Mapping[str, Any]], texts: Texts) -> dict[str, Any]:
+def rows(unpacked: Sequence[Mapping[str, Any]], texts: Texts) -> dict[str, Any]:
     """Pack rows of a figure: their ``count``, and a column per field; a row without a field has null there."""
-    fields = dict.fromkeys(field for row in found for field in row)
+    fields = dict.fromkeys(field for row in unpacked for field in row)
     return {
-        "count": len(found),
-        "columns": {field: column([row.get(field) for row in found], texts) for field in fields},
+        "count": len(unpacked),
+        "columns": {field: column([row.get(field) for row in unpacked], texts) for field in fields},
     }

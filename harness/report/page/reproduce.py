@@ -32,12 +32,12 @@ def command(record: Record, config: str = CONFIG) -> str:
     """
     short = config == CONFIG
     unsaid = {name: PARTS[name].usual if short else None for name in stated()}
-    said = {name: value for name in unsaid if (value := getattr(record, name)) not in (None, unsaid[name])}
+    named = {name: value for name in unsaid if (value := getattr(record, name)) not in (None, unsaid[name])}
     words = ["gravbench", "run", config]
-    for name in (name for name in said if PARTS[name].option):
-        words += [f"--{name}", str(said[name])]
+    for name in (name for name in named if PARTS[name].option):
+        words += [f"--{name}", str(named[name])]
     # What varies most stands first.
-    settings = {"n": record.n, **record.axes} | {name: said[name] for name in said if not PARTS[name].option}
+    settings = {"n": record.n, **record.axes} | {name: named[name] for name in named if not PARTS[name].option}
     if record.flops_per_interaction != _own_flops(record.interaction):
         settings["flops_per_interaction"] = record.flops_per_interaction
     for name, usual in UNSAID_MEASURE.items():

@@ -20,27 +20,27 @@ FRONT = "*"
 
 def arena(content: Content) -> Section | None:
     """Show time against error for each n where an approximation has several accuracies."""
-    found = arenas(content.cases)
+    every = arenas(content.cases)
     notes: dict[str, None] = {}
     parts = []
-    for one in found:
-        drifted = content.drifted((point.record for point in one.points), one.shared)
-        title = f"n = {one.n:,}, {content.names.title(one.shared)}{drift_signs(drifted)}"
-        parts.append(arena_part(one, content.here, title))
+    for shown in every:
+        drifted = content.drifted((point.record for point in shown.points), shown.shared)
+        title = f"n = {shown.n:,}, {content.names.title(shown.shared)}{drift_signs(drifted)}"
+        parts.append(arena_part(shown, content.here, title))
         notes |= dict.fromkeys(drift_notes(drifted))
-    return Section("arena", "The arena", READING, parts, list(notes)) if found else None
+    return Section("arena", "The arena", READING, parts, list(notes)) if every else None
 
 
-def arena_part(found: Arena, here: Here, title: str) -> Part:
+def arena_part(shown: Arena, here: Here, title: str) -> Part:
     """Show one arena: what its table leaves out, and what its signs mean, stands below it."""
-    said = []
-    if found.left_out:
-        said.append(f"left out: {count(found.left_out, 'record')} without a 99th percentile of the error.")
-    if found.dominated:
-        said.append(f"left out: {count(found.dominated, 'direct sum')} no better in time or error than another one.")
-    said += here.notes((point.record for point in found.points), "point")
-    said += [CUT_SHORT_NOTE] * any(point.record.outraced for point in found.points)
-    return Part(title, table=Table(_columns(here), found.points), notes=said)
+    notes = []
+    if shown.left_out:
+        notes.append(f"left out: {count(shown.left_out, 'record')} without a 99th percentile of the error.")
+    if shown.dominated:
+        notes.append(f"left out: {count(shown.dominated, 'direct sum')} no better in time or error than another one.")
+    notes += here.notes((point.record for point in shown.points), "point")
+    notes += [CUT_SHORT_NOTE] * any(point.record.outraced for point in shown.points)
+    return Part(title, table=Table(_columns(here), shown.points), notes=notes)
 
 
 def _columns(here: Here) -> list[Column[Point]]:

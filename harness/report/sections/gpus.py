@@ -38,14 +38,14 @@ def _columns(records: list[Record]) -> list[Column[Record]]:
         return single[record.n] / ranking.seconds(record) if record.n in single else None
 
     def efficiency(record: Record) -> str:
-        return "" if (found := gain(record)) is None else f"{100 * found / record.gpus:.1f}"
+        return "" if (speedup := gain(record)) is None else f"{100 * speedup / record.gpus:.1f}"
 
     return [
         Column("n", lambda record: f"{record.n:,}"),
         Column("GPUs", lambda record: str(record.gpus)),
         Column("ms", lambda record: milliseconds(ranking.seconds(record)) + f" {CUT_SHORT}" * record.outraced),
         Column("1e9 int./s", lambda record: number(times(ranking.speed(record), 1e-9))),
-        Column("× one", lambda record: "" if (found := gain(record)) is None else f"{found:.2f}"),
+        Column("× one", lambda record: "" if (times_one := gain(record)) is None else f"{times_one:.2f}"),
         Column("efficiency", efficiency),
         Column("linked by", lambda record: record.gpus_linked_by or "", text=True),
     ]

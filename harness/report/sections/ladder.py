@@ -143,7 +143,7 @@ def _columns(rungs: Sequence[Rung], content: Content) -> list[Column[Rung]]:
             lambda rung: limits.words(rung.best),
             5,
             text=True,
-            hint=lambda rung: found.reason if (found := limits.of(rung.best)) else "",
+            hint=lambda rung: limit.reason if (limit := limits.of(rung.best)) else "",
         ),
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
         Column("occupancy\nlimited by", lambda rung: rung.best.occupancy_limiter or "", 8, text=True, breaks=True),

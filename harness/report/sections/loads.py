@@ -37,7 +37,7 @@ def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> l
     ``declared`` maps a variant to its expression over n and its axes; one without has no row.
     """
     order = {name: position for position, name in enumerate(declared)}
-    found: dict[tuple[str, str, int], Loads] = {}
+    loads_by_case: dict[tuple[str, str, int], Loads] = {}
     for record in records:
         expression = declared.get(record.variant)
         value = per_body(record, expression)
@@ -45,8 +45,10 @@ def loads_of(records: Sequence[Record], declared: Mapping[str, str | None]) -> l
             continue
         names = re.findall(r"\w+", expression)
         axes = " ".join(f"{axis}={setting}" for axis, setting in record.axes.items() if axis in names)
-        found[record.variant, axes, record.n] = Loads(record.variant, axes, record.n, value)
-    return sorted(found.values(), key=lambda loads: (order[loads.variant], loads.n, -loads.per_body, loads.axes))
+        loads_by_case[record.variant, axes, record.n] = Loads(record.variant, axes, record.n, value)
+    return sorted(
+        loads_by_case.values(), key=lambda loads: (order[loads.variant], loads.n, -loads.per_body, loads.axes)
+    )
 
 
 def loads(content: Content) -> Section | None:

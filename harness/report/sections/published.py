@@ -46,24 +46,24 @@ def values_and_claims(content: Content) -> Section | None:
     return Section("published", title, f"{source.source}. Device: {source.device}.{reading}", parts)
 
 
-def _figure(content: Content, found: Comparison) -> Part:
-    figure, source = found.figure, content.source
+def _figure(content: Content, comparison: Comparison) -> Part:
+    figure, source = comparison.figure, content.source
     assert source is not None
-    drifted = content.drifted(content.records, *(column.conditions for column in found.shown))
-    everywhere = every_step(found)
+    drifted = content.drifted(content.records, *(column.conditions for column in comparison.shown))
+    everywhere = every_step(comparison)
     every = f"; every step: {everywhere}" if everywhere else ""
-    cells = [step.cell for step in found.steps]
-    named = zip(names_of(cells, shared_by(cells), ["n"]), found.steps, strict=True)
+    cells = [step.cell for step in comparison.steps]
+    named = zip(names_of(cells, shared_by(cells), ["n"]), comparison.steps, strict=True)
     rows = [row for row in named if row[1].cell.published is not None or row[1].answer.value is not None]
-    empty = len(found.steps) - len(rows)
+    empty = len(comparison.steps) - len(rows)
     return Part(
         f"{figure.title}, {figure.unit}{every}{drift_signs(drifted)}",
-        [f"measured here: {'; '.join(map(conditions_of, found.shown))}"] * bool(found.shown),
+        [f"measured here: {'; '.join(map(conditions_of, comparison.shown))}"] * bool(comparison.shown),
         Table(_columns(figure.device or source.device), rows),
         [
             *[f"not shown: {count(empty, 'step')} with neither a published nor a measured value"] * bool(empty),
             *drift_notes(drifted),
-            *remarks(found),
+            *remarks(comparison),
         ],
     )
 

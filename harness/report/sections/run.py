@@ -29,7 +29,7 @@ def conditions(content: Content) -> Section:
     if not content.records:
         return Section("run", "gravbench", NOTHING)
     cases = content.cases
-    found = Counter(case.status for case in cases)
+    statuses = Counter(case.status for case in cases)
     started = sorted(record.started for record in content.comparable)
     devices = (" with driver ".join(filter(None, [case.device, case.driver])) for case in cases)
     late = sum(case.outraced for case in cases)
@@ -40,7 +40,7 @@ def conditions(content: Content) -> Section:
         "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),
         "precision": joined(case.dtype for case in cases),
         "eps": joined(f"{case.eps:g}" for case in cases),
-        "cases": ", ".join(f"{found[status]:,} {status}" for status in get_args(Status))
+        "cases": ", ".join(f"{statuses[status]:,} {status}" for status in get_args(Status))
         + (f"; {late:,} of the ok cases were outraced" if late else ""),
         "commit": joined(case.commit or "not recorded" for case in cases),
         "harness": joined(case.harness_version for case in cases),
@@ -61,7 +61,7 @@ def anchors(content: Content) -> Section | None:
 
 def cards(content: Content) -> Section | None:
     """Say how cards differ that share the cases."""
-    found = differences(content.comparable)
+    rows_of_devices = differences(content.comparable)
     parts = [
         Part(device, table=Table(_CARDS, rows))
         if rows
@@ -70,7 +70,7 @@ def cards(content: Content) -> Section | None:
                 f"{device}: no anchor was repeated on more than one of these cards, so their differences are not known."
             ]
         )
-        for device, rows in found.items()
+        for device, rows in rows_of_devices.items()
     ]
     return Section("cards", "The cards", CARDS, parts) if parts else None
 
@@ -80,8 +80,8 @@ def _signed(ratio: float) -> str:
     return written if written.startswith("-") else f"+{written}"
 
 
-def _interval(found: Difference) -> str:
-    return f"{_signed(found.low)} to {_signed(found.high)}" if found.low > 0 else "unbounded"
+def _interval(row: Difference) -> str:
+    return f"{_signed(row.low)} to {_signed(row.high)}" if row.low > 0 else "unbounded"
 
 
 _CARDS: list[Column[Difference]] = [

@@ -41,18 +41,18 @@ StageRow = tuple[str, Sequence[str]]
 
 def stages(content: Content) -> Section | None:
     """Show the stages over n of each variant that has them, in the fastest toolkit."""
-    found = fastest_with_stages(content.cases)
+    fastest = fastest_with_stages(content.cases)
     parts: list[Part] = []
     notes: dict[str, None] = {}
-    for (shared, name), chosen in found.items():
+    for (shared, name), chosen in fastest.items():
         drifted = content.drifted(chosen, shared)
         titles = iter([f"{name}, {content.names.title(shared)}{drift_signs(drifted)}"])
         for first in range(0, len(chosen), SIZES_AT_ONCE):
-            own = chosen[first : first + SIZES_AT_ONCE]
-            used = [f"n = {record.n:,}: {record.toolkit}, {record.configuration}" for record in own]
-            parts.append(Part(next(titles, ""), table=_stage_table(own), lines=used, style=lambda _: "dim"))
+            records = chosen[first : first + SIZES_AT_ONCE]
+            used = [f"n = {record.n:,}: {record.toolkit}, {record.configuration}" for record in records]
+            parts.append(Part(next(titles, ""), table=_stage_table(records), lines=used, style=lambda _: "dim"))
         notes |= dict.fromkeys([*_cut_short(chosen), *drift_notes(drifted)])
-    return Section("stages", "The stages", STAGES, parts, list(notes)) if found else None
+    return Section("stages", "The stages", STAGES, parts, list(notes)) if fastest else None
 
 
 def _stage_table(records: Sequence[Record]) -> Table[StageRow]:

@@ -61,7 +61,9 @@ def render_choices(
         _say_unclear(selection, console, full=full)
         for n, least in selection.missed.items():
             say(console, f"n = {n:,}: nothing is accurate enough; the smallest error is {least:.1e}")
-        others = [(choice.n, one) for choice in selection.choices for one in choice.as_good[1:]] if everything else []
+        others = (
+            [(choice.n, equal) for choice in selection.choices for equal in choice.as_good[1:]] if everything else []
+        )
         for n, record in others:
             say(console, f"n = {n:,}, equally good: {_name(record)}")
         if sentence := closing_sentence(selection):
@@ -146,8 +148,8 @@ def _say_unclear(selection: Selection, console: Console, *, full: bool) -> None:
         say(console, _uncertainties(unclear), "yellow")
     if late := {choice.n: choice.outraced for choice in selection.choices if choice.outraced}:
         say(console, _left_out(late, sum(choice.less for choice in selection.choices)), "yellow")
-    for n, found in selection.unmeasured.items():
-        lost = f"every configuration that is accurate enough was outraced ({found:,})"
+    for n, outraced in selection.unmeasured.items():
+        lost = f"every configuration that is accurate enough was outraced ({outraced:,})"
         say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
 
 
@@ -160,8 +162,8 @@ def closing_sentence(selection: Selection) -> str:
             parts[-1] = (name, parts[-1][1], choice.n)
         else:
             parts.append((name, choice.n, choice.n))
-    said = [f"{name} {_sizes(first, last)}" for name, first, last in parts]
-    return f"Use {', '.join(said)}." if said else ""
+    phrases = [f"{name} {_sizes(first, last)}" for name, first, last in parts]
+    return f"Use {', '.join(phrases)}." if phrases else ""
 
 
 def _sizes(first: int, last: int) -> str:
@@ -173,8 +175,8 @@ def _axes(record: Record, defaults: Defaults | None) -> str:
     if defaults is None or record.variant not in defaults:
         return record.configuration
     named = ranking.named(record).split()  # some stand beside the name
-    own = [word(name, value) for name, value in away(record, defaults).items()]
-    return " ".join(one for one in own if one not in named)
+    words = [word(name, value) for name, value in away(record, defaults).items()]
+    return " ".join(text for text in words if text not in named)
 
 
 def _name(record: Record) -> str:
@@ -203,8 +205,8 @@ def _uncertainty(choice: Choice) -> str:
         parts = [f"{_more(nearest)} ({_name(nearest.record)})", f"{_more(farthest)} ({_name(farthest.record)})"]
     else:
         which, those, parts = f"{_name(farthest.record)} takes", "it", [_more(farthest)]
-    found = farthest.interval
-    bounds = f"between {number(found.low, 3)} and {number(found.high, 3)} times as long"
+    interval = farthest.interval
+    bounds = f"between {number(interval.low, 3)} and {number(interval.high, 3)} times as long"
     how_far = f"{those} takes {bounds}" if farthest.sure else f"there are too few samples to bound the time of {those}"
     return (
         f"{Verdict.UNCLEAR}: {which} {' to '.join(parts)} longer by the median than the fastest, "
@@ -214,7 +216,7 @@ def _uncertainty(choice: Choice) -> str:
 
 def _uncertainties(choices: Sequence[Choice]) -> str:
     """Say in one sentence what the counts of a table mean, and how much slower by its median the slowest is."""
-    farthest = max((choice.unclear[-1] for choice in choices), key=lambda one: one.interval.ratio)
+    farthest = max((choice.unclear[-1] for choice in choices), key=lambda behind: behind.interval.ratio)
     return (
         f"{Verdict.UNCLEAR} N: N others are slower by the median, up to {_more(farthest)}, but cannot be distinguished "
         "from the fastest."
@@ -223,7 +225,7 @@ def _uncertainties(choices: Sequence[Choice]) -> str:
 
 def _left_out(late: Mapping[int, int], less: int) -> str:
     """Say at which n configurations were left out because they were outraced."""
-    where = ", ".join(f"{found:,} at n = {n:,}" for n, found in late.items())
+    where = ", ".join(f"{outraced:,} at n = {n:,}" for n, outraced in late.items())
     took = f" In these samples {less:,} of them took less time than the fastest of the others." if less else ""
     return (
         f"left out because they were outraced: {where}; sampling stopped once it was clear that another case is "
@@ -267,13 +269,13 @@ def choices_json(
                         "use": _json(choice.chosen, here),
                         "fastest": _json(choice.fastest, here),
                         "behind": behind_json(choice.behind) if choice.behind else None,
-                        "as_good": [_json(one, here) for one in choice.as_good[1:]],
-                        "unclear": [_json(one.record, here) | behind_json(one) for one in choice.unclear],
+                        "as_good": [_json(record, here) for record in choice.as_good[1:]],
+                        "unclear": [_json(record.record, here) | behind_json(record) for record in choice.unclear],
                     }
                     for choice in selection.choices
                 ],
                 "missed": [{"n": n, "least_error": least} for n, least in selection.missed.items()],
-                "unmeasured": [{"n": n, "outraced": found} for n, found in selection.unmeasured.items()],
+                "unmeasured": [{"n": n, "outraced": outraced} for n, outraced in selection.unmeasured.items()],
                 "drifts": [{"spread": drift.spread, "sentence": drift_sentence(drift)} for drift in selection.drifts],
             }
             for selection in selections

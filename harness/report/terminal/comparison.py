@@ -201,7 +201,9 @@ def _say_unpaired(comparison: Comparison, console: Console, *, everything: bool)
         old, new = _values(comparison.only_base, name), _values(comparison.only_new, name)
         if old and new and not old & new and not PARTS[name].content_of:
             say(console, f"No case has the same {name}: {_named(old)} in BASE, {_named(new)} in NEW.")
-    old, new = ({str(one.device) for one in own if one.device} for own in (comparison.only_base, comparison.only_new))
+    old, new = (
+        {str(record.device) for record in side if record.device} for side in (comparison.only_base, comparison.only_new)
+    )
     if old and new and not old & new:
         say(console, "The runs used different devices; --by device compares devices.")
 
@@ -225,7 +227,7 @@ def _columns(labels: Labels, letters: Mapping[Reason, str], here: Here) -> list[
 
     def untimed(pair: Pair) -> str:
         both = here.untimed(pair.base), here.untimed(pair.new)
-        return both[0] if both[0] == both[1] else " / ".join(one or "none" for one in both)
+        return both[0] if both[0] == both[1] else " / ".join(seconds or "none" for seconds in both)
 
     def source(pair: Pair) -> str:
         base, new = here.sign(pair.base), here.sign(pair.new)
@@ -267,8 +269,12 @@ def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
 def namesakes(comparison: Comparison) -> list[str]:
     """Name the files that have other content in BASE than in NEW, so that no case of theirs has a partner."""
     old, new = (
-        [(str(one.part(PARTS[field].content_of)), content) for one in own for field, content in one.contents.items()]
-        for own in (comparison.only_base, comparison.only_new)
+        [
+            (str(record.part(PARTS[field].content_of)), content)
+            for record in records
+            for field, content in record.contents.items()
+        ]
+        for records in (comparison.only_base, comparison.only_new)
     )
     differing = {file for file, _ in set(old) ^ set(new)}
     return [file for file in dict(old) if file in dict(new) and file in differing]
@@ -323,7 +329,7 @@ def _turned(interval: Interval) -> Interval:
 
 def counts_words(counts: Mapping[Verdict, int]) -> str:
     """Say how many have each verdict."""
-    return ", ".join(f"{found:,} {verdict}" for verdict, found in counts.items())
+    return ", ".join(f"{cases:,} {verdict}" for verdict, cases in counts.items())
 
 
 def anchor_words(comparison: Comparison) -> str:
@@ -334,7 +340,8 @@ def anchor_words(comparison: Comparison) -> str:
             f"{comparison.elsewhere} other rounds"
         )
     words = [
-        f"{name}, work on {work}: {_scatter_words(found)}" for (name, work), found in _by_name(comparison.scatters)
+        f"{name}, work on {work}: {_scatter_words(scatters)}"
+        for (name, work), scatters in _by_name(comparison.scatters)
     ]
     if words:
         words[-1] += "; the intervals are widened accordingly"
@@ -346,15 +353,15 @@ def anchor_words(comparison: Comparison) -> str:
     return "; ".join(words) or "not repeated"
 
 
-def _by_name(found: Mapping[tuple[str, Work], Thing]) -> list[tuple[tuple[str, Work], Thing]]:
-    return sorted(found.items(), key=lambda item: item[0])
+def _by_name(by_device_and_work: Mapping[tuple[str, Work], Thing]) -> list[tuple[tuple[str, Work], Thing]]:
+    return sorted(by_device_and_work.items(), key=lambda item: item[0])
 
 
-def _scatter_words(found: Sequence[Scatter]) -> str:
+def _scatter_words(scatters: Sequence[Scatter]) -> str:
     """Say how far the anchors beside several cases scatter, from the least to the most."""
-    deviations = _range([rough_percent(scatter.deviation) for scatter in sorted(found, key=_deviation)])
-    reaches = _range([_reach(scatter) for scatter in found])
-    whence = "from fresh processes" if all(scatter.fresh for scatter in found) else "from one process"
+    deviations = _range([rough_percent(scatter.deviation) for scatter in sorted(scatters, key=_deviation)])
+    reaches = _range([_reach(scatter) for scatter in scatters])
+    whence = "from fresh processes" if all(scatter.fresh for scatter in scatters) else "from one process"
     return f"medians {whence} scatter by {deviations} %, which by itself makes a ratio uncertain by ± {reaches} %"
 
 

@@ -25,12 +25,12 @@ def differences(comparison: Comparison) -> str:
     """
     lines, last = [], []
     for name in (*NAMES, *UNNAMED):
-        own = attrgetter(name)
+        value_of = attrgetter(name)
         # Most pairs have the same two values. A list, which is no key, has only ``flags``.
         if name == "flags":
             both = dict.fromkeys([(tuple(pair.base.flags), tuple(pair.new.flags)) for pair in comparison.pairs])
         else:
-            both = dict.fromkeys([(own(pair.base), own(pair.new)) for pair in comparison.pairs])
+            both = dict.fromkeys([(value_of(pair.base), value_of(pair.new)) for pair in comparison.pairs])
         written = dict.fromkeys((_written(old), _written(new)) for old, new in both)
         changes = [(old, new) for old, new in written if old != new]
         word = name.replace("_", " ")
@@ -39,8 +39,11 @@ def differences(comparison: Comparison) -> str:
         elif changes:
             last.append(word)
     hashes = [
-        (one.base.code_sha256 or one.base.source_sha256, one.new.code_sha256 or one.new.source_sha256)
-        for one in comparison.pairs
+        (
+            both_records.base.code_sha256 or both_records.base.source_sha256,
+            both_records.new.code_sha256 or both_records.new.source_sha256,
+        )
+        for both_records in comparison.pairs
     ]
     edited = len([old for old, new in hashes if old != new])
     last += [f"source of {count(edited, 'case')}"] * bool(edited)

@@ -34,15 +34,15 @@ def show_variants(variants: Mapping[str, Variant], console: Console) -> None:
     toolkits = console.width >= WIDE
     named = {name: "  " * depth(name, variants) + name for name in variants}
     width = max(map(len, named.values()))
-    on = {name: " ".join(one.toolkits) for name, one in variants.items()}
+    on = {name: " ".join(variant.toolkits) for name, variant in variants.items()}
     beside = max(map(len, on.values())) + GAP if toolkits else 0
-    for name, one in variants.items():
+    for name, variant in variants.items():
         line = Text(named[name][: -len(name)])
-        line.append(name, f"bold link {one.path.as_uri()}")
+        line.append(name, f"bold link {variant.path.as_uri()}")
         line.append(" " * (width - len(named[name]) + GAP))
         if toolkits:
             line.append(on[name].ljust(beside), "dim")
-        line.append(_cut(one.summary, console.width - width - GAP - beside))
+        line.append(_cut(variant.summary, console.width - width - GAP - beside))
         console.print(line, soft_wrap=True)
     console.print()
     say(console, "gravbench list NAME describes one; gravbench source NAME prints its kernel.")
@@ -53,10 +53,12 @@ def show_interactions(interactions: Sequence[Interaction], console: Console) -> 
     console.print()
     say(console, "Interactions, for -p interaction=NAME.")
     console.print()
-    width = max(len(one.name) for one in interactions)
-    for one in interactions:
-        line = Text(one.name.ljust(width + GAP), "bold")
-        line.append(Text(_cut(f"{one.flops} FLOPs. {one.summary}", console.width - width - GAP), "not bold"))
+    width = max(len(interaction.name) for interaction in interactions)
+    for interaction in interactions:
+        line = Text(interaction.name.ljust(width + GAP), "bold")
+        line.append(
+            Text(_cut(f"{interaction.flops} FLOPs. {interaction.summary}", console.width - width - GAP), "not bold")
+        )
         console.print(line, soft_wrap=True)
 
 
@@ -74,7 +76,7 @@ def show_variant(variant: Variant, variants: Mapping[str, Variant], console: Con
         # Docstrings mark code as reStructuredText does.
         say(console, " ".join(paragraph.replace("``", "").split()))
         console.print()
-    children = [name for name, one in variants.items() if one.parent == variant.name]
+    children = [name for name, other in variants.items() if other.parent == variant.name]
     say_facts(
         console,
         {

@@ -71,7 +71,7 @@ def sentences(test: SelfTest) -> list[str]:
     """Say what was found."""
     if not test.pairs or test.rate is None or test.rate_bound is None:
         return [NOTHING]
-    verdicts = ", ".join(f"{found:,} {verdict}" for verdict, found in test.counts.items())
+    verdicts = ", ".join(f"{cases:,} {verdict}" for verdict, cases in test.counts.items())
     differed = max(case.difference for case in test.cases)
     return [
         f"{count(len(test.pairs), 'pair')} of {count(len(test.cases), 'case')} compared with themselves, threshold "

@@ -82,9 +82,9 @@ def _fields(content: Content, console: Console) -> None:
 def _facts(cases: Sequence[Record]) -> Iterable[str]:
     if not cases:
         return
-    found = Counter(case.status for case in cases)
+    counts = Counter(case.status for case in cases)
     late = sum(case.outraced for case in cases)
-    statuses = ", ".join(f"{found[status]:,} {status}" for status in get_args(Status) if found[status])
+    statuses = ", ".join(f"{counts[status]:,} {status}" for status in get_args(Status) if counts[status])
     days = sorted({case.started[:10] for case in cases})
     when = " to ".join(dict.fromkeys([days[0], days[-1]]))
     yield joined(" with driver ".join(filter(None, [case.device, case.driver])) for case in cases) or "no device"
@@ -99,11 +99,11 @@ def _steps(field: Field, console: Console, summaries: Mapping[str, str]) -> None
         before = gain.before
         ratio = winning.ratio_words(before)
         error = f", error {relative_error(field.question.error_of(gain.record))}" * ranking.is_partial(gain.record)
-        said = f"{ranking.named(gain.record)}: {ratio} × {ranking.named(before.record)}{error}"
+        sentence = f"{ranking.named(gain.record)}: {ratio} × {ranking.named(before.record)}{error}"
         idea = summaries.get(gain.record.variant, "").partition(":")[0].removesuffix(".")
-        say(console, ". ".join(filter(None, [said, idea])), indent=2)
+        say(console, ". ".join(filter(None, [sentence, idea])), indent=2)
     leads = [gain.before for gain in shown] + [win.next for win in field.asked() if win.next]
     for note in winning.narrow_notes(gain.before for gain in shown):
         say(console, note, "yellow")
-    if not all(one.sure and one.interval.bounded for one in leads):
+    if not all(behind.sure and behind.interval.bounded for behind in leads):
         say(console, f"{UNBOUNDED}: there are too few samples for an interval")

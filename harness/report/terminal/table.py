@@ -58,10 +58,14 @@ def _chosen(
 ) -> tuple[list[_Filled[_Row]], list[_Filled[_Row]], int]:
     """Return the columns that hold anything, those of them that are shown, and the gap between them."""
     filled = [_Filled(column, rows) for column in columns]
-    useful = [one for one in filled if any(one.cells) or (one.column.header and one.column.rank == 0)]
+    useful = [
+        candidate
+        for candidate in filled
+        if any(candidate.cells) or (candidate.column.header and candidate.column.rank == 0)
+    ]
     gap = GAP
     shown = _fitting(useful, console.width, gap)
-    if any(one.column.rank <= LAST_WANTED and one not in shown for one in useful):
+    if any(candidate.column.rank <= LAST_WANTED and candidate not in shown for candidate in useful):
         gap = 1
         shown = _fitting(useful, console.width, gap)
     return useful, shown, gap
@@ -70,8 +74,8 @@ def _chosen(
 def _fitting(columns: list[_Filled[_Row]], width: int, gap: int) -> list[_Filled[_Row]]:
     """Drop the columns of the highest rank until the least widths fit."""
     shown = list(columns)
-    while sum(one.least + gap for one in shown) - gap > width:
-        droppable = max(shown, key=lambda one: one.column.rank)
+    while sum(column.least + gap for column in shown) - gap > width:
+        droppable = max(shown, key=lambda column: column.column.rank)
         if droppable.column.rank == 0:
             break
         shown.remove(droppable)
@@ -80,9 +84,9 @@ def _fitting(columns: list[_Filled[_Row]], width: int, gap: int) -> list[_Filled
 
 def _widths(columns: list[_Filled[_Row]], width: int, gap: int) -> list[int]:
     """Take what is missing from the columns of words, the widest first, so that no number is ever cut."""
-    widths = [one.natural for one in columns]
+    widths = [column.natural for column in columns]
     excess = sum(widths) + gap * (len(widths) - 1) - width
-    words = sorted((i for i, one in enumerate(columns) if one.column.text), key=lambda i: -widths[i])
+    words = sorted((i for i, column in enumerate(columns) if column.column.text), key=lambda i: -widths[i])
     for within_words in (False, True):
         for i in words:
             taken = max(0, min(excess, widths[i] - (1 if within_words else columns[i].least)))
