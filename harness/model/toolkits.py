@@ -73,8 +73,8 @@ class Entry:
     @property
     def version(self) -> str | None:
         """The installed version and those of its companions, None where it is not installed."""
-        own = versions(self.distributions)
-        return ", ".join([*own[:1], *versions(self.companions)]) if own else None
+        installed = versions(self.distributions)
+        return ", ".join([*installed[:1], *versions(self.companions)]) if installed else None
 
     @property
     def missing(self) -> str | None:
@@ -97,12 +97,12 @@ def _found(module: str) -> bool:
 @lru_cache(maxsize=1)
 def catalogue() -> Mapping[str, Entry]:
     """Return every toolkit by its name, which is the stem of its file, in the order of their places."""
-    found = {
+    entries = {
         path.stem: importlib.import_module(f"{PACKAGE}.{path.stem}").ENTRY
         for path in folder(PACKAGE).glob("*.py")
         if DECLARES in path.read_text("utf-8")
     }
-    return dict(sorted(found.items(), key=lambda item: item[1].place))
+    return dict(sorted(entries.items(), key=lambda item: item[1].place))
 
 
 def unnamed(toolkits: Sequence[str]) -> Sequence[str]:
@@ -126,11 +126,11 @@ def check_offered(toolkit: str, variant: str, offered: Sequence[str]) -> None:
 @lru_cache
 def versions(distributions: tuple[str, ...]) -> list[str]:
     """Name the installed ones of these packages with their versions."""
-    found = []
+    named = []
     for distribution in distributions:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found.append(f"{distribution} {importlib.metadata.version(distribution)}")
-    return found
+            named.append(f"{distribution} {importlib.metadata.version(distribution)}")
+    return named
 
 
 def place_of(toolkit: str) -> tuple[int, str]:
