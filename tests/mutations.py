@@ -260,12 +260,12 @@ MUTATIONS = (
         "test_outraced.py test_search.py",
     ),
     Mutation(
-        "race-keeps-finalists", "harness/search/orders.py", "if len(own := self._finalists(number)) > 1]",
-        "if len(own := self._finalists(number)) > 2]", "test_search.py test_search_replay.py test_searched_runs.py",
+        "race-keeps-finalists", "harness/search/orders.py", "if len(places := self._finalists(number)) > 1]",
+        "if len(places := self._finalists(number)) > 2]", "test_search.py test_search_replay.py test_searched_runs.py",
     ),
     # cli
     Mutation(
-        "axes-of-accepts-several", "harness/cli/axes.py", "if len(said.values) != 1:", "if not said.values:",
+        "axes-of-accepts-several", "harness/cli/axes.py", "if len(override.values) != 1:", "if not override.values:",
         "test_ledger.py", "what_is_wrong_is_said",
     ),
     Mutation(

@@ -70,8 +70,8 @@ def milliseconds(record: Record, seconds: float) -> float:  # noqa: ARG001 - as 
 def _timed(name: str, unit: str, meaning: str, scale: Callable[[Record, float], float]) -> Tracked:
     def median(record: Record) -> float | None:
         known = record.median_seconds if record.status == "ok" else None
-        found = math.nan if known is None else scale(record, known)
-        return None if math.isnan(found) else found
+        value = math.nan if known is None else scale(record, known)
+        return None if math.isnan(value) else value
 
     return Tracked(name, unit, meaning, median, scale)
 
@@ -116,16 +116,16 @@ def export(
         raise InputError(f"{to}: no such folder of results, and no run is named; name a run to export")
     done = Exported()
     dates = _commit_dates()
-    found: list[tuple[list[Record], dict[str, Any]]] = []
+    usable_runs: list[tuple[list[Record], dict[str, Any]]] = []
     for folder in runs:
         judged = [(record, _unusable(record, dates)) for record in RecordFile(folder).read(say) if record.anchor <= 1]
         done.left_out.update(reason for _, reason in judged if reason)
         if usable := [record for record, reason in judged if not reason]:
-            found.append((usable, (environment(folder) or [{}])[-1]))
-    if runs and not found:
+            usable_runs.append((usable, (environment(folder) or [{}])[-1]))
+    if runs and not usable_runs:
         raise InputError(f"{', '.join(map(str, runs))}: nothing to export: {reasons(done.left_out)}")
     with alone(to):
-        for usable, described in found:
+        for usable, described in usable_runs:
             _export_run(usable, described, to, machine, dates, done)
         _list_benchmarks(to)
     return done
@@ -161,20 +161,20 @@ def _export_run(
     for record in sorted(records, key=lambda record: record.started):
         assert record.commit is not None
         # Of a record without a driver the device is no GPU.
-        own = {
+        parameters = {
             "gpu": record.device if record.driver else "none",
             "driver": record.driver or "none",
             "toolkit": record.toolkit,
             "toolkit_version": record.toolkit_version or "",
             "python": python,
         }
-        digest = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:8]
         name = f"gravbench-{_slug(record.toolkit)}-{digest}"
         heading = {
             "commit_hash": record.commit,
             "env_name": name,
             "date": dates[record.commit],
-            "params": described | own,
+            "params": described | parameters,
             "python": python,
             "requirements": {},
             "env_vars": {},
@@ -201,8 +201,10 @@ def _where(record: Record) -> Where:
     setting = [name for name, part in PARTS.items() if part.kind in ("bodies", "work")]
     setting.sort(key=lambda name: not type(record).model_fields[name].is_required())
     values = [(name, value) for name in setting if (value := record.part(name)) is not None]
-    said = " ".join(brief(name, value) if isinstance(value, str) else word(name, value) for name, value in values)
-    return (str(record.n), *map(repr, (record.configuration or "none", record.dtype, said)))
+    shown_values = " ".join(
+        brief(name, value) if isinstance(value, str) else word(name, value) for name, value in values
+    )
+    return (str(record.n), *map(repr, (record.configuration or "none", record.dtype, shown_values)))
 
 
 def _statistics(record: Record, scale: Callable[[Record, float], float]) -> dict[str, Any]:
@@ -212,9 +214,9 @@ def _statistics(record: Record, scale: Callable[[Record, float], float]) -> dict
     if bounds is None:
         return {}
     lower, upper = np.quantile(samples, (0.25, 0.75))
-    found = {"ci_99_a": bounds[0], "ci_99_b": bounds[1], "q_25": float(lower), "q_75": float(upper)}
-    own: dict[str, Any] = {f"stats_{name}": scale(record, seconds) for name, seconds in found.items()}
-    return own | {"stats_number": record.batch, "stats_repeat": len(samples)}
+    measured_seconds = {"ci_99_a": bounds[0], "ci_99_b": bounds[1], "q_25": float(lower), "q_75": float(upper)}
+    result: dict[str, Any] = {f"stats_{name}": scale(record, seconds) for name, seconds in measured_seconds.items()}
+    return result | {"stats_number": record.batch, "stats_repeat": len(samples)}
 
 
 def _commit_dates() -> dict[str, int]:
@@ -291,14 +293,14 @@ def _list_benchmarks(to: Path) -> None:
         if grid.whole.get("version") == VERSION:
             cells[name] += grid.cells
     by_name = {tracked.name: tracked for tracked in TRACKED}
-    for name, found in cells.items():
+    for name, rows in cells.items():
         variant, _, figure = name.removeprefix(PREFIX).rpartition(".")
         tracked = by_name[figure]
         listed[name] = {
             "code": f"{tracked.meaning}, of {variant}; measured by gravbench, added by gravbench history export",
             "name": name,
             "param_names": list(PARAMETERS),
-            "params": [_offered(values) for values in zip(*found, strict=True)],
+            "params": [_offered(values) for values in zip(*rows, strict=True)],
             "timeout": 60.0,
             "type": "track",
             "unit": tracked.unit,

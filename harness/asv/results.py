@@ -41,10 +41,10 @@ class Grid:
     @classmethod
     def of_row(cls, columns: list[str], row: list[Any]) -> Grid:
         """Read what a file has; its row ends with its last column that is not empty."""
-        found = dict(zip(columns, row, strict=False))
-        grid = cls(whole={name: value for name, value in found.items() if name not in OF_A_CELL | {"params"}})
-        for position, where in enumerate(itertools.product(*found["params"])):
-            cell = {name: found[name][position] for name in OF_A_CELL & found.keys() if found[name] is not None}
+        content = dict(zip(columns, row, strict=False))
+        grid = cls(whole={name: value for name, value in content.items() if name not in OF_A_CELL | {"params"}})
+        for position, where in enumerate(itertools.product(*content["params"])):
+            cell = {name: content[name][position] for name in OF_A_CELL & content.keys() if content[name] is not None}
             if any(value is not None for value in cell.values()):
                 grid.cells[where] = cell
         return grid
@@ -53,11 +53,11 @@ class Grid:
         """Return the row of the file; cells without a result are empty."""
         # Every value that each parameter has in some cell, small numbers before large ones.
         params = [sorted(set(values), key=natural) for values in zip(*self.cells, strict=True)]
-        found: Content = {"params": params, **self.whole}
+        content: Content = {"params": params, **self.whole}
         for name in OF_A_CELL:
             values = [self.cells.get(where, {}).get(name) for where in itertools.product(*params)]
-            found[name] = None if all(value is None for value in values) else values
-        return [found.get(name) for name in columns]
+            content[name] = None if all(value is None for value in values) else values
+        return [content.get(name) for name in columns]
 
 
 def natural(text: str) -> list[tuple[int, float | str]]:
@@ -78,9 +78,9 @@ def read(path: Path, version: int = FORMAT) -> Content:
         content: Content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as JSON: {error}; repair it or move it away") from None
-    found = content.get("version") if isinstance(content, dict) else None
-    if found != version:
-        raise InputError(f"{path}: version {found} of asv's format; accepted: {version}. `asv update` brings it there")
+    stated = content.get("version") if isinstance(content, dict) else None
+    if stated != version:
+        raise InputError(f"{path}: version {stated} of asv's format; accepted: {version}. `asv update` brings it there")
     return content
 
 

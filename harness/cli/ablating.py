@@ -59,8 +59,8 @@ def ablate(
     if variant is None:
         raise InputError("ablate needs a VARIANT, or --from FOLDER; see gravbench ablate --help")
     measured_in = peaks and present("--peaks", peaks)
-    asked = asked_for(known_variants(warn), variant, parameter or [], bodies_of(n), dtype)
-    measure(asked, device, measured_in, out, as_json=as_json)
+    kernel = asked_for(known_variants(warn), variant, parameter or [], bodies_of(n), dtype)
+    measure(kernel, device, measured_in, out, as_json=as_json)
 
 
 def _is_given(context: typer.Context, option: str) -> bool:
@@ -69,7 +69,7 @@ def _is_given(context: typer.Context, option: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def measure(asked: Asked, device: str | None, peaks: Path | None, out: Path | None, *, as_json: bool) -> None:
+def measure(kernel: Asked, device: str | None, peaks: Path | None, out: Path | None, *, as_json: bool) -> None:
     """Measure the changes of a kernel on a GPU, keep them in a file of their own and print them.
 
     ``peaks`` is the folder with the measured rates of the device; without it, published figures predict.
@@ -94,7 +94,7 @@ def measure(asked: Asked, device: str | None, peaks: Path | None, out: Path | No
     expose([chosen])  # before any library asks the driver which devices there are
     terminal = console(stderr=as_json)
     folder = out or runs.new_folder("ablations")
-    variant, axes = asked.variant, dict(asked.axes)
+    variant, axes = kernel.variant, dict(kernel.axes)
     with alone(folder):
         measured = kept.read(peaks or folder)
         with terminal.status("preparing") if terminal.is_terminal else nullcontext() as status:
@@ -106,11 +106,11 @@ def measure(asked: Asked, device: str | None, peaks: Path | None, out: Path | No
                     terminal.print(what, markup=False)
 
             interaction = find(GRAVITY)
-            opened = ablations.opened(asked.dtype, interaction)
+            opened = ablations.opened(kernel.dtype, interaction)
             with sensor(chosen) as read:
                 assert read
                 results = ablations.ablate(
-                    variant, axes, asked.n, asked.dtype, interaction, measured, opened, read, say
+                    variant, axes, kernel.n, kernel.dtype, interaction, measured, opened, read, say
                 )
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         noted = environment.describe([chosen], sys.argv[1:])
@@ -133,22 +133,22 @@ def show_kept(folder: Path, variant: str | None, *, as_json: bool) -> None:
     from gravbench.report.terminal.printing import say
 
     kept = read_all(folder)
-    found = [one for one in kept if variant in (None, one.variant)]
-    if not found:
+    ablations = [ablation for ablation in kept if variant in (None, ablation.variant)]
+    if not ablations:
         what = f"{folder / FILE}: no ablations" + (f" of {variant}" if variant and kept else "")
-        known = f"; accepted: {listed(sorted({one.variant for one in kept}))}" if kept else ""
+        known = f"; accepted: {listed(sorted({ablation.variant for ablation in kept}))}" if kept else ""
         raise InputError(what + known)
     if as_json:
-        typer.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
+        typer.echo(json.dumps([ablation.model_dump(mode="json") for ablation in ablations], indent=1))
         return
     terminal = console()
-    for one in found:
-        show(one, terminal, legend=False)
+    for ablation in ablations:
+        show(ablation, terminal, legend=False)
         terminal.print()
     say(terminal, LEGEND)
 
 
-def show(found: Ablations, terminal: Console, *, legend: bool = True) -> None:
+def show(ablation: Ablations, terminal: Console, *, legend: bool = True) -> None:
     """Print a row for each change."""
     from statistics import median
 
@@ -157,7 +157,7 @@ def show(found: Ablations, terminal: Console, *, legend: bool = True) -> None:
 
     from gravbench.report.terminal.printing import heading, say, say_lines
 
-    heading(terminal, f"Changes to {found.variant}, n = {found.n:,}")
+    heading(terminal, f"Changes to {ablation.variant}, n = {ablation.n:,}")
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("change")
     for name in ("ms", "gain", "predicted", "registers"):
@@ -166,17 +166,17 @@ def show(found: Ablations, terminal: Console, *, legend: bool = True) -> None:
     def number(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
 
-    for one in found.outcomes:
-        seconds = None if one.measured_seconds is None else 1e3 * one.measured_seconds
-        gains = number(one.measured_gain, ".3f"), number(one.predicted_gain, ".3f")
-        table.add_row(*map(Text, (one.name, number(seconds, ".4g"), *gains, number(one.registers, "d"))))
+    for outcome in ablation.outcomes:
+        seconds = None if outcome.measured_seconds is None else 1e3 * outcome.measured_seconds
+        gains = number(outcome.measured_gain, ".3f"), number(outcome.predicted_gain, ".3f")
+        table.add_row(*map(Text, (outcome.name, number(seconds, ".4g"), *gains, number(outcome.registers, "d"))))
     terminal.print(table)
     if legend:
         say(terminal, LEGEND)
-    if found.differences:
-        say(terminal, f"Predicted and measured gains differ by a median of {median(found.differences):.1%}.")
-    measured = {one.name for one in found.outcomes if one.measured_seconds is not None}
-    reasons = {one.name: one.reason for one in found.outcomes if one.reason} | found.left
+    if ablation.differences:
+        say(terminal, f"Predicted and measured gains differ by a median of {median(ablation.differences):.1%}.")
+    measured = {outcome.name for outcome in ablation.outcomes if outcome.measured_seconds is not None}
+    reasons = {outcome.name: outcome.reason for outcome in ablation.outcomes if outcome.reason} | ablation.left
     for title, names in (("Not predicted", measured & {*reasons}), ("Not measured", {*reasons} - measured)):
-        own = {name: why.removeprefix("not predicted: ") for name, why in reasons.items() if name in names}
-        say_lines(terminal, title, [f"{name}: {why}" for name, why in own.items()])
+        those = {name: why.removeprefix("not predicted: ") for name, why in reasons.items() if name in names}
+        say_lines(terminal, title, [f"{name}: {why}" for name, why in those.items()])

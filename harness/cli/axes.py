@@ -24,23 +24,23 @@ def axes_of(variant: Variant, parameters: Sequence[str], toolkit: str) -> dict[s
 
     axes = variant.complete({})
     for text in parameters:
-        said = parse(text)
-        if said.name not in axes:
-            accepted = nearest(said.name, list(axes)) if axes else "it has no axes"
-            raise InputError(f"{said.where}: {variant.name} has no axis {said.name}; {accepted}")
-        if len(said.values) != 1:
-            raise InputError(f"{said.where}: {len(said.values)} values; accepted: one")
-        given = said.values[0]
+        override = parse(text)
+        if override.name not in axes:
+            accepted = nearest(override.name, list(axes)) if axes else "it has no axes"
+            raise InputError(f"{override.where}: {variant.name} has no axis {override.name}; {accepted}")
+        if len(override.values) != 1:
+            raise InputError(f"{override.where}: {len(override.values)} values; accepted: one")
+        given = override.values[0]
         number = abbreviated(given) if isinstance(given, str) else None
-        value = variant.find_value(said.name, given if number is None else number)
+        value = variant.find_value(override.name, given if number is None else number)
         if value is None:
-            known = listed(map(str, variant.axes[said.name]))
-            others = variant.other_values(said.name)
-            near = nearest_value(variant, said.name, given if number is None else number)
+            known = listed(map(str, variant.axes[override.name]))
+            others = variant.other_values(override.name)
+            near = nearest_value(variant, override.name, given if number is None else number)
             nearest_is = "" if near is None else f"; the nearest is {shown(near)}"
             accepted = f"accepted: {known}{f'; {others}' if others else ''}{nearest_is}"
-            raise InputError(f"{said.where}: {said.name} takes no {shown(given)}; {accepted}")
-        axes[said.name] = value
+            raise InputError(f"{override.where}: {override.name} takes no {shown(given)}; {accepted}")
+        axes[override.name] = value
     if why := misfit(variant, toolkit, axes):
         raise InputError(f"{' '.join(f'-p {shortened(text)}' for text in parameters)}: {why}".removeprefix(": "))
     return axes

@@ -16,13 +16,13 @@ def variants(incomplete: str) -> list[str]:
     from gravbench.model.declaring import DECLARATION
     from gravbench.model.variant import BUILT_IN
 
-    found = {
+    names = {
         path.stem
         for root in (BUILT_IN, *remembered())
         for path in root.rglob("*.py")
         if path.stem.startswith(incomplete) and DECLARATION.search(path.read_text("utf-8", errors="replace"))
     }
-    return sorted(found)
+    return sorted(names)
 
 
 def configs(incomplete: str) -> list[str]:
@@ -37,9 +37,9 @@ def runs(incomplete: str) -> list[str]:
     """Name the runs below reports/, the newest first, folders here that hold records, and the runs of the clone."""
     from gravbench.model.run_names import names
 
-    own, of_clone = names(newest_first=True)
-    own += [str(path.parent) for path in Path().glob(f"{incomplete}*/records.jsonl") if path.parent != Path()]
-    return [name for name in [*own, *of_clone] if name.startswith(incomplete)][:MOST_RUNS]
+    runs_here, of_clone = names(newest_first=True)
+    runs_here += [str(path.parent) for path in Path().glob(f"{incomplete}*/records.jsonl") if path.parent != Path()]
+    return [name for name in [*runs_here, *of_clone] if name.startswith(incomplete)][:MOST_RUNS]
 
 
 def sources(incomplete: str) -> list[str]:

@@ -167,7 +167,7 @@ def validate(
     measured = kept.read(measured_in) if measured_in else kept.Peaks()
     errors, without = validation.errors_of(chosen, measured)
     if as_json:
-        rows = {one.variant: {"records": len(one.errors), "median": one.median, "bias": one.bias} for one in errors}
+        rows = {row.variant: {"records": len(row.errors), "median": row.median, "bias": row.bias} for row in errors}
         typer.echo(json.dumps({"median": validation.typical(errors), "variants": rows, "without": without}, indent=2))
     else:
         print_errors(errors, without, console())
@@ -279,7 +279,7 @@ def asked_for(
         raise InputError(f"{argument} {shown(name)}: no such variant; {unknown(name, list(variants))}")
     variant = variants[name]
     if not variant.has_cuda_c:
-        with_it = listed(name for name, one in variants.items() if one.has_cuda_c)
+        with_it = listed(name for name, known in variants.items() if known.has_cuda_c)
         made_by = " and ".join(variant.toolkits)
         raise InputError(f"{argument} {name} has no CUDA C, only a kernel for {made_by}; accepted: {with_it}")
     if dtype not in variant.dtypes:

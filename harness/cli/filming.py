@@ -179,11 +179,11 @@ def _pixels(size: str | None, path: Path) -> tuple[int, int]:
         return USUAL
     if path.suffix == HTML:
         raise InputError(f"--size {size}: a page fills its window; accepted: only with .mp4 or .gif")
-    found = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", size)
-    pixels = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not all(SMALLEST <= one <= LARGEST for one in pixels):
+    match = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", size)
+    pixels = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not all(SMALLEST <= count <= LARGEST for count in pixels):
         raise InputError(f"--size {size}: accepted: WIDTHxHEIGHT, each from {SMALLEST} to {LARGEST} pixels")
-    if path.suffix == MP4 and any(one % 2 for one in pixels):
+    if path.suffix == MP4 and any(count % 2 for count in pixels):
         raise InputError(f"--size {size}: an MP4 needs an even width and height; accepted: even numbers of pixels")
     return pixels
 
@@ -206,17 +206,17 @@ def _where(
     devices, no_gpu = select([device] if device else [])
     reasons = []
     for name in [toolkit] if toolkit else unnamed(offered):
-        fitting = [one for one in devices if one.is_gpu == (name != CPU)]
+        fitting = [place for place in devices if place.is_gpu == (name != CPU)]
         reason = catalogue()[name].missing if fitting else no_gpu or f"{name} does not run on {device}"
         if reason is None:
             return name, fitting[0]
         reasons.append(reason)
-    on_cpu = listed(name for name, one in variants.items() if CPU in one.toolkits)
+    on_cpu = listed(name for name, known in variants.items() if CPU in known.toolkits)
     hint = f"; accepted on a CPU: {on_cpu}" if no_gpu else ""
     raise InputError(f"{variant} cannot run: {'; '.join(dict.fromkeys(reasons))}{hint}")
 
 
-def _case(variant: Variant, toolkit: str, device: Device, parameters: list[str], said: dict[str, Any]) -> Case:
+def _case(variant: Variant, toolkit: str, device: Device, parameters: list[str], stated: dict[str, Any]) -> Case:
     """Make the case that the options describe.
 
     Raises:
@@ -229,26 +229,26 @@ def _case(variant: Variant, toolkit: str, device: Device, parameters: list[str],
     from gravbench.model.case import Case
     from gravbench.model.initial_conditions import available
 
-    asked: dict[str, Any] = {"subset": "even", "seed": 1, "n": BODIES_ON_GPU if device.is_gpu else BODIES_ON_CPU}
-    for name, value in said.items():
+    settings: dict[str, Any] = {"subset": "even", "seed": 1, "n": BODIES_ON_GPU if device.is_gpu else BODIES_ON_CPU}
+    for name, value in stated.items():
         if value is not None:
             given = number(value) if name == "n" else None
             checked = validated(Settings, {name: value if given is None else given}, f"--{name} {shown(value)}")
-            (asked[name],) = getattr(checked, name)
-    if asked["dtype"] not in variant.dtypes:
+            (settings[name],) = getattr(checked, name)
+    if settings["dtype"] not in variant.dtypes:
         raise InputError(
-            f"--dtype {asked['dtype']}: {variant.name} does not support it; accepted: {' or '.join(variant.dtypes)}"
+            f"--dtype {settings['dtype']}: {variant.name} does not support it; accepted: {' or '.join(variant.dtypes)}"
         )
-    offered = available(asked["bodies"], asked["subset"])
+    offered = available(settings["bodies"], settings["subset"])
     unused, why = ("subset", "generated") if offered is None else ("seed", "read from a file")
-    if said[unused] is not None:
+    if stated[unused] is not None:
         raise InputError(
-            f"--{unused} {said[unused]}: has no effect, because the bodies are {why}; accepted: without it"
+            f"--{unused} {stated[unused]}: has no effect, because the bodies are {why}; accepted: without it"
         )
-    if offered is not None and said["n"] is None:
-        asked["n"] = offered
+    if offered is not None and stated["n"] is None:
+        settings["n"] = offered
     axes = axes_of(variant, parameters, toolkit)
-    return Case(variant=variant.name, toolkit=toolkit, axes=axes, timed="step", integrator=LEAPFROG, **asked)
+    return Case(variant=variant.name, toolkit=toolkit, axes=axes, timed="step", integrator=LEAPFROG, **settings)
 
 
 def _show_alone(device: Device, case: Case) -> None:

@@ -51,12 +51,12 @@ def remember(folders: Iterable[Path]) -> None:
 def remembered() -> tuple[Path, ...]:
     """Return the folders that were used from the working directory or lie below it, the newest first."""
     here = Path.cwd().resolve()
-    found = [
+    folders = [
         Path(name)
         for name, used_from in _read().items()
         if (used_from == str(here) or Path(name).is_relative_to(here)) and Path(name).is_dir()
     ]
-    return tuple(reversed(found))
+    return tuple(reversed(folders))
 
 
 def unknown(name: str, accepted: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ from gravbench.cli.options import (
     read_runs,
     warn,
 )
-from gravbench.cli.selecting import ErrorOption, QuantileOption, asked
+from gravbench.cli.selecting import ErrorOption, QuantileOption, question_of
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _print_comparisons_as_json(
     from gravbench.report.provenance import Here
 
     here = Here(variants, records)
-    typer.echo(json.dumps({"comparisons": [comparison_json(one, here) for one in comparisons]}, indent=2))
+    typer.echo(json.dumps({"comparisons": [comparison_json(comparison, here) for comparison in comparisons]}, indent=2))
 
 
 def _print_comparisons(
@@ -167,7 +167,10 @@ def _print_comparisons(
 
     here, defaults = Here(variants, records), defaults_of(variants)
     if markdown:
-        tables = [comparison_markdown(one, everything=everything, here=here, defaults=defaults) for one in comparisons]
+        tables = [
+            comparison_markdown(comparison, everything=everything, here=here, defaults=defaults)
+            for comparison in comparisons
+        ]
         typer.echo("\n".join(tables), nl=False)
         return
     for comparison in comparisons:
@@ -241,7 +244,7 @@ def best(
         raise InputError("--json prints everything; it cannot be combined with --full")
     if save and dtype:
         raise InputError("--save writes all number types, so it cannot be combined with --dtype; accepted: one of them")
-    question = replace(asked(error, quantile), dtype=dtype, unequal_masses=unequal_masses)
+    question = replace(question_of(error, quantile), dtype=dtype, unequal_masses=unequal_masses)
     limit = parsed(threshold)
     runs = read_runs(run_names, NOT_JUDGED)
     records = [record for run in runs for record in run.records]
@@ -299,6 +302,6 @@ def merge(
     merged = make([find_run(name) for name in run_names], out, partial=partial, say=warn)
     for sentence in merged.missing:
         warn(sentence)
-    said = f"{merged.records:,} records of {merged.cases:,} cases are in {merged.folder}"
+    merged_into = f"{merged.records:,} records of {merged.cases:,} cases are in {merged.folder}"
     show = shlex.join(["gravbench", "report", str(merged.folder)])
-    console().print(f"{said}. Show them: {show}", markup=False, highlight=False, soft_wrap=True)
+    console().print(f"{merged_into}. Show them: {show}", markup=False, highlight=False, soft_wrap=True)

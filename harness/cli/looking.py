@@ -29,14 +29,14 @@ def list_variants(
     from gravbench.report.terminal import inventory
 
     variants = known_variants(warn)
-    interactions = {own: find(own) for own in packaged()}
+    interactions = {interaction: find(interaction) for interaction in packaged()}
     if name is not None and name not in variants and name not in interactions:
         known = unknown(name, [*variants, *interactions])
         raise InputError(f"{name} is neither a variant nor an interaction; {known}")
     if as_json:
-        own = {key: one for key, one in variants.items() if name in (None, key)}
-        others = [one for key, one in interactions.items() if name in (None, key)]
-        typer.echo(json.dumps(inventory.inventory_json(own, others), indent=2))
+        chosen = {key: entry for key, entry in variants.items() if name in (None, key)}
+        others = [entry for key, entry in interactions.items() if name in (None, key)]
+        typer.echo(json.dumps(inventory.inventory_json(chosen, others), indent=2))
     elif name is None:
         inventory.show_variants(variants, console())
         inventory.show_interactions(list(interactions.values()), console())
@@ -44,7 +44,7 @@ def list_variants(
         with paged() as terminal:
             inventory.show_variant(variants[name], variants, terminal)
     else:
-        takers = [key for key, one in variants.items() if one.any_interaction]
+        takers = [key for key, entry in variants.items() if entry.any_interaction]
         inventory.show_interaction(interactions[name], takers, console())
 
 
@@ -81,9 +81,9 @@ def source(
     known = known_variants(warn)
     if variant not in known:
         raise InputError(f"there is no variant {variant}; {unknown(variant, list(known))}")
-    one = known[variant]
+    chosen = known[variant]
     computed = find(interaction)
-    if computed.name != GRAVITY and not one.any_interaction:
+    if computed.name != GRAVITY and not chosen.any_interaction:
         takers = ", ".join(name for name, other in known.items() if other.any_interaction)
         raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
     if arch and not machine_code:
@@ -93,11 +93,11 @@ def source(
     if machine_code and python:
         raise InputError("--machine-code and --python cannot be combined; accepted: one of them")
     if machine_code:
-        text, language = instructions(one, computed, arch or "sm_90", toolkit), "text"
-    elif one.has_cuda_c and not python:
-        text, language = one.cuda_source(computed), "cuda"
+        text, language = instructions(chosen, computed, arch or "sm_90", toolkit), "text"
+    elif chosen.has_cuda_c and not python:
+        text, language = chosen.cuda_source(computed), "cuda"
     else:
-        text, language = files.text(one.path if python else [*one.kernel_files, one.path][0]), "python"
+        text, language = files.text(chosen.path if python else [*chosen.kernel_files, chosen.path][0]), "python"
     with paged() as terminal:
         # A terminal may colour a source; what is piped is the text alone, for a compiler.
         if terminal.is_terminal:

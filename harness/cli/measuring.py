@@ -228,7 +228,7 @@ def _devices(
     except ModuleNotFoundError as error:
         raise InputError(f"--dask: {error}; install it with pip install 'gravbench[dask]'") from None
 
-    with connected(dask, sweep, lambda said: terminal.print(said, markup=False, soft_wrap=True)) as cluster:
+    with connected(dask, sweep, lambda sentence: terminal.print(sentence, markup=False, soft_wrap=True)) as cluster:
         yield cluster.devices, cluster.no_gpu, cluster
 
 
@@ -244,8 +244,8 @@ def _mistakes(records: list[Record], sweep: Sweep, folder: Path) -> list[str]:
     return mistakes(records, discover(sweep.variant_folders), folder) if sweep.variant_folders else []
 
 
-def _print_mistakes(told: list[str], terminal: Console) -> None:
-    for sentence in told:
+def _print_mistakes(sentences: list[str], terminal: Console) -> None:
+    for sentence in sentences:
         terminal.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -295,8 +295,8 @@ def check(
     terminal = console()
     with tempfile.TemporaryDirectory() as folder, ConsoleWatcher(terminal) as watcher:
         records = runner.run(sweep, todo, Path(folder), watcher, verify_only=True)
-        told = _mistakes(records, sweep, Path(folder))
-    _print_mistakes(told, terminal)
+        sentences = _mistakes(records, sweep, Path(folder))
+    _print_mistakes(sentences, terminal)
     count = Counter(record.status for record in records)
     right, wrong = count["ok"], count["invalid"] + count["failed"]
     terminal.print(f"{right} passed, {wrong} failed, {count['skipped']} skipped")

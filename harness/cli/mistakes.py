@@ -40,8 +40,8 @@ def mistakes(records: Iterable[Record], variants: Mapping[str, Variant], folder:
     if not failed:
         return []
     log = _end_of(folder / LOG)
-    told = [_sentence(variants[name], reason, log) for name, reason in sorted(failed)]
-    return list(dict.fromkeys(told))[:MOST]
+    sentences = [_sentence(variants[name], reason, log) for name, reason in sorted(failed)]
+    return list(dict.fromkeys(sentences))[:MOST]
 
 
 def _end_of(path: Path) -> str:

@@ -23,14 +23,14 @@ def newest_of_all() -> Path:
     """
     from gravbench.model import runs
 
-    found = sorted(
+    folders = sorted(
         (path.parent for path in runs.REPORTS.glob(f"**/{runs.RECORDS}") if path.is_file()),
         key=lambda folder: (_last_started(folder / runs.RECORDS), str(folder)),
         reverse=True,
     )
-    if not found:
+    if not folders:
         raise InputError(f"there is no run below {runs.REPORTS.resolve()} yet; `gravbench run quick` makes one")
-    return next((folder for folder in found if runs.has_measurements(folder)), found[0])
+    return next((folder for folder in folders if runs.has_measurements(folder)), folders[0])
 
 
 def _last_started(path: Path) -> str:
@@ -38,7 +38,7 @@ def _last_started(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-            found = _STARTED.findall(file.read())
+            times = _STARTED.findall(file.read())
     except OSError:
         return ""
-    return found[-1].decode(errors="replace") if found else ""
+    return times[-1].decode(errors="replace") if times else ""

@@ -34,13 +34,13 @@ USAGE = 2
 """Exit code of a command line that cannot be understood."""
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         from gravbench.measuring import environment
 
-        own = environment.describe([], [])
-        commit = f"commit {own['commit'][:12]}" if own["commit"] else "no checkout"
-        typer.echo(f"gravbench {own['harness_version']} ({commit}, Python {own['python'].split()[0]})")
+        described = environment.describe([], [])
+        commit = f"commit {described['commit'][:12]}" if described["commit"] else "no checkout"
+        typer.echo(f"gravbench {described['harness_version']} ({commit}, Python {described['python'].split()[0]})")
         raise typer.Exit
 
 

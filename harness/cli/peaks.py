@@ -67,14 +67,14 @@ def peaks(
                 else:
                     terminal.print(f"measuring {name}", markup=False)
 
-            found = measure(chosen, sys.argv[1:], say, frozenset(only) if only else None)
+            rates = measure(chosen, sys.argv[1:], say, frozenset(only) if only else None)
         if only:
-            found = found.joined(before)
-        found = found.model_copy(update={"started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
-        path = found.write(folder)
-    _print(found, terminal, as_json=as_json)
+            rates = rates.joined(before)
+        rates = rates.model_copy(update={"started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})
+        path = rates.write(folder)
+    _print(rates, terminal, as_json=as_json)
     terminal.print(f"peak rates written to {path}", markup=False, soft_wrap=True)
-    raise typer.Exit(0 if found.ceilings else 1)
+    raise typer.Exit(0 if rates.ceilings else 1)
 
 
 def _kept(folder: Path) -> Peaks:
@@ -83,20 +83,20 @@ def _kept(folder: Path) -> Peaks:
     from gravbench.model.run_names import present
     from gravbench.model.runs import CEILINGS
 
-    found = kept.read(present("--from", folder))
-    if found.device is None:
+    rates = kept.read(present("--from", folder))
+    if rates.device is None:
         raise InputError(f"--from {folder}: no {CEILINGS} in it; `gravbench peaks --out FOLDER` writes one")
-    return found
+    return rates
 
 
-def _print(found: Peaks, terminal: Console, *, as_json: bool) -> None:
+def _print(rates: Peaks, terminal: Console, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(found.model_dump_json(indent=1))
+        typer.echo(rates.model_dump_json(indent=1))
     else:
-        show(found, terminal)
+        show(rates, terminal)
 
 
-def show(found: Peaks, terminal: Console) -> None:
+def show(rates: Peaks, terminal: Console) -> None:
     """Print a row for each peak rate."""
     from rich.table import Table
     from rich.text import Text
@@ -104,18 +104,18 @@ def show(found: Peaks, terminal: Console) -> None:
     from gravbench.model.runs import CEILINGS
     from gravbench.report.terminal.printing import heading, say_lines
 
-    heading(terminal, f"Peak rates of {found.device}")
+    heading(terminal, f"Peak rates of {rates.device}")
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("rate", no_wrap=True)
     for name in ("value", "from", "to"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("MHz", justify="right", no_wrap=True)
     table.add_column("what it measures, and its unit")
-    for one in found.ceilings:
-        megahertz = "" if one.clock_mhz is None else f"{one.clock_mhz:,.0f}"
-        numbers = [f"{value:.4g}" for value in (one.median, one.low, one.high)]
-        table.add_row(*map(Text, (one.name, *numbers, megahertz, f"{one.what}: {one.unit}")))
+    for ceiling in rates.ceilings:
+        megahertz = "" if ceiling.clock_mhz is None else f"{ceiling.clock_mhz:,.0f}"
+        numbers = [f"{value:.4g}" for value in (ceiling.median, ceiling.low, ceiling.high)]
+        table.add_row(*map(Text, (ceiling.name, *numbers, megahertz, f"{ceiling.what}: {ceiling.unit}")))
     terminal.print(table)
     say_lines(
-        terminal, f"Not measured (also noted in {CEILINGS})", [f"{name}: {why}" for name, why in found.failed.items()]
+        terminal, f"Not measured (also noted in {CEILINGS})", [f"{name}: {why}" for name, why in rates.failed.items()]
     )

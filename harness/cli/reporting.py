@@ -93,7 +93,7 @@ def report(
     named = run_names or [str(newest_of_all())]
     quiet = markdown or as_json
     folders = list(dict.fromkeys(find_run(name, stderr=quiet) for name in named))
-    chosen, question = selecting.chosen(n, variant, device), selecting.asked(error, quantile)
+    chosen, question = selecting.chosen(n, variant, device), selecting.question_of(error, quantile)
     tables = full or chosen or published
     if (error, quantile) != (None, None) and not (as_json or html) and (tables or markdown or figures):
         raise InputError(
@@ -212,13 +212,15 @@ def _write_report(
             say(f"reading {folder}")
             name = published or runs.published(folder) or ""
             source = load(find(name)) if name else None
-            said: list[str] = []
-            records = read_records(folder, said.append)
+            remarks: list[str] = []
+            records = read_records(folder, remarks.append)
             chosen.check(records)
-            for sentence in said:
+            for sentence in remarks:
                 warn(sentence)
             others = beside(folder, source) if source else {}
-            shown.append(html.Run(folder.resolve().name, records, runs.environment(folder), name, source, said, others))
+            shown.append(
+                html.Run(folder.resolve().name, records, runs.environment(folder), name, source, remarks, others)
+            )
         variants = known_variants(warn)
         limits = bottlenecks.NONE.joined(map(bottlenecks.read, folders))
         if page:
@@ -250,7 +252,7 @@ def export(
     from gravbench.report.export import write
 
     with writing(to):
-        rows = write([one.records for one in read_runs(run_names)], to)
+        rows = write([run.records for run in read_runs(run_names)], to)
     console().print(f"{rows} records in {to}", markup=False, highlight=False)
 
 

@@ -67,7 +67,7 @@ def chosen(sizes: str | None, variants: Sequence[str] | None, device: str | None
     return Chosen(tuple(numbers), tuple(variants or ()), device)
 
 
-def asked(error: float | None, quantile: float | None) -> Question:
+def question_of(error: float | None, quantile: float | None) -> Question:
     """Return the question of what is fastest, with the usual error and quantile where none is given.
 
     Raises:

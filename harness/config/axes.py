@@ -20,20 +20,20 @@ def axis_values(variant: Variant, axis: str, values: Sequence[Any], where: str) 
     Raises:
         InputError: the axis takes no such value.
     """
-    found = []
+    checked = []
     for value in values:
-        one = variant.find_value(axis, value)
-        if one is None and isinstance(value, str):
-            one = variant.find_value(axis, abbreviated(value))
-        if one is None:
-            names = [str(one) for one in variant.axes[axis]]
+        axis_value = variant.find_value(axis, value)
+        if axis_value is None and isinstance(value, str):
+            axis_value = variant.find_value(axis, abbreviated(value))
+        if axis_value is None:
+            names = [str(usual) for usual in variant.axes[axis]]
             other = variant.other_values(axis)
             hint = nearest(value, names) if isinstance(value, str) else f"accepted: {listed(names)}"
             if other:
-                outside = [str(one) for one in variant.axes[axis] if variant.ranges[axis].find(one) is None]
+                outside = [str(usual) for usual in variant.axes[axis] if variant.ranges[axis].find(usual) is None]
                 hint = f"accepted: {' and '.join([*filter(None, [listed(outside)]), other])}"
             near = nearest_value(variant, axis, value)
             nearest_is = "" if near is None else f"; the nearest is {shown(near)}"
             raise InputError(f"{where}: {variant.name} has no {axis} = {shown(value)}; {hint}{nearest_is}")
-        found.append(one)
-    return found
+        checked.append(axis_value)
+    return checked

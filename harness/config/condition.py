@@ -119,5 +119,5 @@ class Condition:
         return next((used for _, used, text in self._parts if text == written), set())
 
     def _given(self) -> str:
-        own = [f"{name} = {shown(value)}" for name, value in sorted(self._evaluator.names.items())]
-        return f" (with {', '.join(own)})" if own else ""
+        settings = [f"{name} = {shown(value)}" for name, value in sorted(self._evaluator.names.items())]
+        return f" (with {', '.join(settings)})" if settings else ""

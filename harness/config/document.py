@@ -51,8 +51,8 @@ class Document:
     def place(self, location: Sequence[int | str]) -> Place:
         """Return the line and the column of the key or list element at ``location``, or of what holds it."""
         lengths = range(len(location), 0, -1)
-        found = (self._places.get(tuple(location[:length])) for length in lengths)
-        return next(filter(None, found), (self.root.start_mark.line, self.root.start_mark.column))
+        places = (self._places.get(tuple(location[:length])) for length in lengths)
+        return next(filter(None, places), (self.root.start_mark.line, self.root.start_mark.column))
 
     @cached_property
     def _places(self) -> dict[tuple[int | str, ...], Place]:
@@ -167,14 +167,14 @@ class _Values:
         self.made: dict[int, _Value] = {}
 
     def of(self, node: yaml.Node) -> _Value:
-        found = self.made.get(id(node))
-        if found is _UNFINISHED:
+        made = self.made.get(id(node))
+        if made is _UNFINISHED:
             raise InputError(f"{self._where(node)}: an alias inside its own anchor")
-        if found is None:
+        if made is None:
             self.made[id(node)] = _UNFINISHED
-            found = self.made[id(node)] = self._convert(node)
-            _check(self.path, node, found.levels, found.parts)
-        return found
+            made = self.made[id(node)] = self._convert(node)
+            _check(self.path, node, made.levels, made.parts)
+        return made
 
     def _where(self, node: yaml.Node) -> str:
         return f"{self.path}, line {node.start_mark.line + 1}"
@@ -190,18 +190,20 @@ class _Values:
             return _Value(plain(node.value) if not node.style else node.value)
         if isinstance(node, yaml.SequenceNode):
             return self._holding([self.of(element) for element in node.value], list)
-        found: dict[str, _Value] = {}
+        values_of: dict[str, _Value] = {}
         for key_node, value_node in node.value:
             key = self.of(key_node).value
             if not isinstance(key, str):
                 self._note(key_node, f"{shown(key)} is not a key; accepted: text")
-            elif key in found:
+            elif key in values_of:
                 self._note(key_node, f"the key {shown(key)} occurs twice; accepted: once")
             else:
-                found[key] = self.of(value_node)
-        return self._holding(list(found.values()), lambda values: dict(zip(found, values, strict=True)))
+                values_of[key] = self.of(value_node)
+        return self._holding(list(values_of.values()), lambda values: dict(zip(values_of, values, strict=True)))
 
     @staticmethod
     def _holding(held: list[_Value], make: Callable[[Iterable[Any]], Any]) -> _Value:
-        value = make(one.value for one in held)
-        return _Value(value, 1 + sum(one.parts for one in held), 1 + max((one.levels for one in held), default=0))
+        value = make(member.value for member in held)
+        return _Value(
+            value, 1 + sum(member.parts for member in held), 1 + max((member.levels for member in held), default=0)
+        )

@@ -55,8 +55,8 @@ def misfit(variant: Variant, toolkit: str, axes: Axes) -> str | None:
 
 def _others(variant: Variant, axis: str, value: object) -> Iterator[AxisValue]:
     """Give the other values of an axis, the nearest first; those that are no numbers in the order of the axis."""
-    found = dict.fromkeys([*variant.axes[axis], *_in_range(variant, axis, value)])
-    others = [other for other in found if other != value or type(other) is not type(value)]
+    candidates = dict.fromkeys([*variant.axes[axis], *_in_range(variant, axis, value)])
+    others = [other for other in candidates if other != value or type(other) is not type(value)]
     if _is_number(value):
         numbers = [other for other in others if _is_number(other)]
         # Seen from far beyond them, all are equally far.
@@ -81,7 +81,7 @@ def _in_range(variant: Variant, axis: str, value: object) -> Iterator[AxisValue]
         tried = [numbers.divides / k for k in range(1, TRIED)]
     else:
         tried = [bounded]
-    yield from (one for one in map(numbers.find, tried) if one is not None)
+    yield from (value_in_range for value_in_range in map(numbers.find, tried) if value_in_range is not None)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

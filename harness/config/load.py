@@ -69,8 +69,8 @@ class Sweep:
 
     def flops(self, interaction: str) -> float:
         """Return the floating-point operations that one interaction counts."""
-        own = float(interaction_files.find(interaction).flops)
-        return self.flops_per_interaction.get(Path(interaction).name, self.flops_per_interaction.get("", own))
+        counted = float(interaction_files.find(interaction).flops)
+        return self.flops_per_interaction.get(Path(interaction).name, self.flops_per_interaction.get("", counted))
 
 
 def packaged() -> dict[str, Path]:
@@ -84,9 +84,9 @@ def find(config: str) -> Path:
     Raises:
         InputError: there is none; the sentence names the packaged ones.
     """
-    own = packaged()
-    if config in own:
-        return own[config]
+    paths = packaged()
+    if config in paths:
+        return paths[config]
     path = Path(config)
     try:
         if path.is_file():
@@ -95,7 +95,7 @@ def find(config: str) -> Path:
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
     where = shortened(config) or shown(config)
-    raise InputError(f"{where}: {reason}, and not a packaged configuration; {nearest(path.stem, list(own))}")
+    raise InputError(f"{where}: {reason}, and not a packaged configuration; {nearest(path.stem, list(paths))}")
 
 
 def load(
@@ -137,7 +137,7 @@ def load(
         known = discover(folders)
         complete = len(folders) == len(listed(document.data.get("variant_folders", [])))
     protocol = _protocol(content, given.values(), mistakes)
-    changed = {name: one for name, one in given.items() if not _is_of_protocol(name)}
+    changed = {name: override for name, override in given.items() if not _is_of_protocol(name)}
     chosen = tuple(variants), tuple(toolkits)
     request = Request(document, content, folders, known, changed, *chosen, mistakes, complete=complete)
     cases = request.cases()
@@ -196,14 +196,14 @@ def _variant_folders(content: Config, document: Document, mistakes: Mistakes) ->
 
 
 def _protocol(content: Config, given: Iterable[Override], mistakes: Mistakes) -> Protocol:
-    found = Protocol.model_construct(
+    protocol = Protocol.model_construct(
         flops_per_interaction=content.flops_per_interaction, measure=content.measure, search=content.search
     )
-    for one in given:
-        if _is_of_protocol(one.name):
-            with mistakes.noted(one.place):
-                found = _changed(found, one)
-    return found
+    for override in given:
+        if _is_of_protocol(override.name):
+            with mistakes.noted(override.place):
+                protocol = _changed(protocol, override)
+    return protocol
 
 
 def _is_of_protocol(name: str) -> bool:

@@ -41,12 +41,12 @@ def parse(text: str, place: Place = (BEHIND, 0)) -> Override:
     words = [word.strip() for word in values.split(",")]
     if not name.strip() or not equals or "" in words:
         raise InputError(f"{where}: a name or a value is missing; {_FORM}")
-    found: list[Scalar] = []
+    scalars: list[Scalar] = []
     for word in words:
-        found += _values(word, where)
-        if len(found) > MOST_CASES:
+        scalars += _values(word, where)
+        if len(scalars) > MOST_CASES:
             raise InputError(f"{where}: more than {MOST_CASES} values; accepted: fewer")
-    return Override(name.strip(), found, where, place)
+    return Override(name.strip(), scalars, where, place)
 
 
 def _values(word: str, where: str) -> list[Scalar]:
@@ -57,22 +57,22 @@ def _values(word: str, where: str) -> list[Scalar]:
     if match is None or len(word) > 100:
         raise InputError(f"{where}: {shown(word)} is not a range; {_FORM}")
     first, last, sign, by = match.groups()
-    found: list[Decimal] = []
+    numbers: list[Decimal] = []
     try:
         # In decimals 0.2 + 0.2 + 0.2 is 0.6. One value more than accepted is enough to refuse.
         value, end, step = exact(first), exact(last), exact(by)
         whole = all(map(is_whole, (first, last, by), (value, end, step)))
         grows = value > 0 and step > 1 if sign == "*" else step > 0
-        while grows and value <= end and len(found) <= MOST_RANGE:
-            found.append(value)
+        while grows and value <= end and len(numbers) <= MOST_RANGE:
+            numbers.append(value)
             value = value * step if sign == "*" else value + step
     except ArithmeticError as error:
         raise InputError(f"{where}: {shown(word)} exceeds the range of numbers; {_FORM}") from error
-    if not found:
+    if not numbers:
         rule = "the first value above 0 and the factor above 1" if sign == "*" else "the step above 0"
         raise InputError(
             f"{where}: {shown(word)} never reaches its end; accepted: {rule}, and a last value not below the first"
         )
-    if len(found) > MOST_RANGE:
+    if len(numbers) > MOST_RANGE:
         raise InputError(f"{where}: {shown(word)} has more than {MOST_RANGE} values; accepted: fewer")
-    return [int(value) if whole else float(value) for value in found]
+    return [int(value) if whole else float(value) for value in numbers]

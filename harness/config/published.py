@@ -97,8 +97,8 @@ class Figure(_Part):
 
     def steps(self) -> list[Cell]:
         """Write every cell out, with its whole selection."""
-        own = self.cells or list(_matrix(self.over, self.values))
-        return [cell.model_copy(update={"select": {**self.where, **cell.select}}) for cell in own]
+        cells = self.cells or list(_matrix(self.over, self.values))
+        return [cell.model_copy(update={"select": {**self.where, **cell.select}}) for cell in cells]
 
     def first_of(self, place: int) -> int:
         """Return the place of the step that the cell at ``place`` is compared with."""
@@ -175,12 +175,13 @@ def find(name: str) -> Path:
     Raises:
         InputError: there is none; the sentence names those there are.
     """
-    own = packaged()
-    if name not in own:
+    paths = packaged()
+    if name not in paths:
         raise InputError(
-            f"published is {shortened(name)}, which is not a source with published numbers; {nearest(name, list(own))}"
+            f"published is {shortened(name)}, which is not a source with published numbers; "
+            f"{nearest(name, list(paths))}"
         )
-    return own[name]
+    return paths[name]
 
 
 def load(path: Path) -> Source:

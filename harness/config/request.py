@@ -63,9 +63,9 @@ class Request:
         """
         entries = [self._variants(index) for index in range(len(self.content.variants))]
         self._check_settings()
-        selected = self._selected({one.name: one for one in chain.from_iterable(entries)})
+        selected = self._selected({variant.name: variant for variant in chain.from_iterable(entries)})
         self.mistakes.check()
-        blocks = [self._blocks(index, own, selected) for index, own in enumerate(entries)]
+        blocks = [self._blocks(index, variants, selected) for index, variants in enumerate(entries)]
         self._check_size(blocks)
         self._check_toolkits_chosen(entries, blocks, selected)
         cases = self._combined(blocks)
@@ -79,7 +79,7 @@ class Request:
         Raises:
             InputError: no case is left.
         """
-        found: dict[tuple[str, str], Case] = {}
+        cases: dict[tuple[str, str], Case] = {}
         removed_at_all: Counter[str] = Counter()
         noted: set[str] = set()
         for index, made_of in enumerate(blocks):
@@ -98,16 +98,16 @@ class Request:
                 continue
             removed_at_all += removed
             for case in made:
-                found.setdefault((case.key, case.bodies), case)
-        if not found and not noted:
+                cases.setdefault((case.key, case.bodies), case)
+        if not cases and not noted:
             why = _nothing_left(removed_at_all, [*chain.from_iterable(blocks)])
             raise InputError(f"{self.document.path}: {why}")
-        return list(found.values())
+        return list(cases.values())
 
     def _check_size(self, blocks: Sequence[Sequence[Block]]) -> None:
         combinations = 0
-        for number, own in enumerate(blocks, 1):
-            combinations += sum(block.combinations for block in own if block.toolkits)
+        for number, entry_blocks in enumerate(blocks, 1):
+            combinations += sum(block.combinations for block in entry_blocks if block.toolkits)
             if combinations > MOST_CASES:
                 more = " or more" if number < len(blocks) else ""
                 raise InputError(
@@ -120,10 +120,18 @@ class Request:
         if any(block.toolkits for block in chain.from_iterable(blocks)):
             return
         offered = zip(self.content.variants, entries, strict=True)
-        named = [(one, entry.toolkit or catalogue()) for entry, own in offered for one in own]
-        has = sorted({name for one, own in named if one.name in selected for name in one.toolkits if name in own})
-        asked = " ".join(f"--toolkit {name}" for name in self.chosen_toolkits)
-        raise InputError(f"{asked}: no case of {self.document.path} runs on it; accepted: {listed(has)}")
+        named = [(variant, entry.toolkit or catalogue()) for entry, variants in offered for variant in variants]
+        has = sorted(
+            {
+                name
+                for variant, toolkits in named
+                if variant.name in selected
+                for name in variant.toolkits
+                if name in toolkits
+            }
+        )
+        options = " ".join(f"--toolkit {name}" for name in self.chosen_toolkits)
+        raise InputError(f"{options}: no case of {self.document.path} runs on it; accepted: {listed(has)}")
 
     def _where(self, index: int, *location: str | int) -> str:
         return self.document.where(("variants", index, *location))
@@ -140,7 +148,9 @@ class Request:
         names: dict[str, None] = {}
         for position, name in enumerate(entry.variant):
             if name == ALL:
-                names |= {one.name: None for one in self.known.values() if one.path.is_relative_to(BUILT_IN)}
+                names |= {
+                    variant.name: None for variant in self.known.values() if variant.path.is_relative_to(BUILT_IN)
+                }
             elif name in self.known:
                 names[name] = None
             else:
@@ -150,66 +160,68 @@ class Request:
                 with self._noted(index, "variant", position) as where:
                     why = undeclared(name, self.folders) or nearest(name, [*self.known, ALL], LISTING)
                     raise InputError(f"{where}: no variant {shown(name)}; {why}")
-        found = [self.known[name] for name in names]
-        for one in found:
-            for axis in set(one.axes) & {*ENTRY_KEYS, *PROTOCOL}:
-                raise InputError(f"{one.path}: axis {axis} has the name of a setting; accepted: another name")
+        variants = [self.known[name] for name in names]
+        for variant in variants:
+            for axis in set(variant.axes) & {*ENTRY_KEYS, *PROTOCOL}:
+                raise InputError(f"{variant.path}: axis {axis} has the name of a setting; accepted: another name")
         with self._noted(index, "when") as where:
-            self._condition(index, found)
+            self._condition(index, variants)
         # Of a variant that is not known, nobody knows what it takes.
         if len(names) >= len(set(entry.variant)):
-            self._check_toolkits(index, found)
-            self._check_axes(index, found)
-        return found
+            self._check_toolkits(index, variants)
+            self._check_axes(index, variants)
+        return variants
 
     def _check_settings(self) -> None:
         """Look the settings of all entries up, those that stand for several once."""
         checked: set[str] = set()
         for index, entry in enumerate(self.content.variants):
-            own = entry.model_fields_set - self.overrides.keys()
-            for name in (name for name in SETTINGS if name in own or name not in checked):
-                location = ("variants", index, name) if name in own else (name,)
+            set_here = entry.model_fields_set - self.overrides.keys()
+            for name in (name for name in SETTINGS if name in set_here or name not in checked):
+                location = ("variants", index, name) if name in set_here else (name,)
                 override = self.overrides.get(name)
                 with self.mistakes.noted(override.place if override else self.document.place(location)):
                     self._setting(name, index)
-            checked |= set(SETTINGS) - own
+            checked |= set(SETTINGS) - set_here
 
-    def _check_axes(self, index: int, found: list[Variant]) -> None:
+    def _check_axes(self, index: int, variants: list[Variant]) -> None:
         for axis, values in self.content.variants[index].axes.items():
             with self._noted(index, axis) as where:
                 if not values:
                     raise InputError(f"{where}: {axis} is []; accepted: at least one value")
-                owners = [one for one in found if axis in one.axes]
+                owners = [variant for variant in variants if axis in variant.axes]
                 if not owners:
-                    names = listed(one.name for one in found)
-                    said = f"{names} has no" if len(found) == 1 else f"none of {names} has an"
-                    accepted = dict.fromkeys([*chain.from_iterable(one.axes for one in found), *ENTRY_KEYS])
-                    raise InputError(f"{where}: {said} axis {shown(axis)}; {nearest(axis, list(accepted))}")
-                for one in owners:
-                    axis_values(one, axis, values, where)
+                    names = listed(variant.name for variant in variants)
+                    problem = f"{names} has no" if len(variants) == 1 else f"none of {names} has an"
+                    accepted = dict.fromkeys([*chain.from_iterable(variant.axes for variant in variants), *ENTRY_KEYS])
+                    raise InputError(f"{where}: {problem} axis {shown(axis)}; {nearest(axis, list(accepted))}")
+                for variant in owners:
+                    axis_values(variant, axis, values, where)
 
-    def _check_toolkits(self, index: int, found: list[Variant]) -> None:
+    def _check_toolkits(self, index: int, variants: list[Variant]) -> None:
         entry = self.content.variants[index]
-        offered = list(dict.fromkeys(chain.from_iterable(one.toolkits for one in found)))
+        offered = list(dict.fromkeys(chain.from_iterable(variant.toolkits for variant in variants)))
         wrong = [position for position, name in enumerate(entry.toolkit) if name not in offered]
         for position in wrong:
             with self._noted(index, "toolkit", position) as where:
                 toolkit = entry.toolkit[position]
-                names = listed(one.name for one in found)
-                said = f"toolkit {toolkit} has no {names}" if toolkit in catalogue() else f"no toolkit {shown(toolkit)}"
-                raise InputError(f"{where}: {said}; {nearest(toolkit, offered)}")
+                names = listed(variant.name for variant in variants)
+                problem = (
+                    f"toolkit {toolkit} has no {names}" if toolkit in catalogue() else f"no toolkit {shown(toolkit)}"
+                )
+                raise InputError(f"{where}: {problem}; {nearest(toolkit, offered)}")
         if wrong:
             return
-        for one in found:
+        for variant in variants:
             # `all` means the variants that have the toolkit; a variant that is named has to have it.
-            if entry.toolkit and one.name in entry.variant and not set(entry.toolkit) & set(one.toolkits):
+            if entry.toolkit and variant.name in entry.variant and not set(entry.toolkit) & set(variant.toolkits):
                 with self._noted(index, "toolkit") as where:
-                    said = f"{one.name} runs on no {' or '.join(entry.toolkit)}"
-                    raise InputError(f"{where}: {said}; accepted: {listed(one.toolkits)}")
+                    problem = f"{variant.name} runs on no {' or '.join(entry.toolkit)}"
+                    raise InputError(f"{where}: {problem}; accepted: {listed(variant.toolkits)}")
 
     def _selected(self, named: Mapping[str, Variant]) -> Mapping[str, Variant]:
         """Keep the variants that the command line chooses, and collect what is wrong with what it says."""
-        selected = {name: one for name, one in named.items() if name in (self.chosen_variants or named)}
+        selected = {name: variant for name, variant in named.items() if name in (self.chosen_variants or named)}
         for name in self.chosen_toolkits:
             if name not in catalogue():
                 self._note(f"--toolkit {shortened(name)}: no such toolkit; {nearest(name, list(catalogue()))}")
@@ -227,7 +239,7 @@ class Request:
         self.mistakes.note(sentence, (BEHIND, len(self.overrides)))
 
     def _check_overrides(self, selected: Mapping[str, Variant]) -> None:
-        axes = dict.fromkeys(chain.from_iterable(one.axes for one in selected.values()))
+        axes = dict.fromkeys(chain.from_iterable(variant.axes for variant in selected.values()))
         accepted = [*axes, *SETTINGS, *PROTOCOL]
         for override in self.overrides.values():
             with self.mistakes.noted(override.place):
@@ -258,14 +270,14 @@ class Request:
         return override.where if override else self._where(index, axis)
 
     def _condition(self, index: int, variants: list[Variant]) -> Condition:
-        names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(one.axes for one in variants)]
+        names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(variant.axes for variant in variants)]
         return Condition(self.content.variants[index].when, names, self._where(index, "when"))
 
     def _axis(self, variant: Variant, axis: str, index: int) -> list[AxisValue]:
-        if one := self.overrides.get(axis):
+        if override := self.overrides.get(axis):
             key = f"{variant.name} {axis}"
             if key not in self.common:
-                self.common[key] = axis_values(variant, axis, one.values, one.where)
+                self.common[key] = axis_values(variant, axis, override.values, override.where)
             return self.common[key]
         values = self.content.variants[index].axes.get(axis, [variant.defaults[axis]])
         return axis_values(variant, axis, values, self._where(index, axis))
@@ -273,18 +285,18 @@ class Request:
     def _setting(self, name: str, index: int) -> list[Any]:
         """Return the values of a setting for an entry, files by their paths."""
         entry, override = self.content.variants[index], self.overrides.get(name)
-        own = name in entry.model_fields_set and not override
-        if not own and name in self.common:
+        set_here = name in entry.model_fields_set and not override
+        if not set_here and name in self.common:
             return self.common[name]
         source = validated(Settings, {name: override.values}, override.where) if override else self.content
-        values: list[Any] = getattr(entry if own else source, name)
+        values: list[Any] = getattr(entry if set_here else source, name)
         if name == "bodies":
             values = self._files(name, values, index, GENERATORS, "a generator")
         if name == "interaction":
             values = self._files(name, values, index, interaction_files.packaged(), "a packaged one")
             for spec in values:
                 interaction_files.find(spec)  # what is wrong in a file is said before anything runs
-        if not own:
+        if not set_here:
             self.common[name] = values
         return values
 
@@ -296,11 +308,11 @@ class Request:
 
     def _file(self, key: str, spec: str, index: int, position: int, names: Iterable[str], kind: str) -> str:
         """Find a file of bodies or of an interaction: beside the configuration, or from the working directory."""
-        if one := self.overrides.get(key):
-            where, places = one.where, [Path(spec)]
+        if override := self.overrides.get(key):
+            where, places = override.where, [Path(spec)]
         else:
-            own = ("variants", index) if key in self.content.variants[index].model_fields_set else ()
-            where = self.document.where((*own, key, position))
+            block = ("variants", index) if key in self.content.variants[index].model_fields_set else ()
+            where = self.document.where((*block, key, position))
             places = [self.document.path.parent / spec, Path(spec)]
         for place in places:
             if os.path.isfile(place):  # noqa: PTH113 - Path.is_file raises an error where a name is too long

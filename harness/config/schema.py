@@ -48,4 +48,4 @@ def _bounded(schema: Any) -> Any:
     """Write the bounds as JSON Schema does: pydantic leaves its own words where numbers may be written as texts."""
     if isinstance(schema, dict):
         return {BOUNDS.get(name, name): _bounded(value) for name, value in schema.items()}
-    return [_bounded(one) for one in schema] if isinstance(schema, list) else schema
+    return [_bounded(member) for member in schema] if isinstance(schema, list) else schema

@@ -53,8 +53,8 @@ def listed(value: Any) -> Any:
 
 def _as_written(value: Any) -> Any:
     """Make a number of a text such as 10k or 2^20; leave everything else as it is."""
-    found = abbreviated(value) if isinstance(value, str) else None
-    return value if found is None else found
+    number = abbreviated(value) if isinstance(value, str) else None
+    return value if number is None else number
 
 
 Swept = Annotated[list[T], BeforeValidator(listed), Field(min_length=1, max_length=MOST_CASES)]
@@ -210,11 +210,11 @@ def validated(model: type[M], data: Any, where: str | Document) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        found = _meant(error.errors(include_url=False), model)
+        meant = _meant(error.errors(include_url=False), model)
     if isinstance(where, str):
-        raise InputError(f"{where}: {_sentence(found[0], model)}")
+        raise InputError(f"{where}: {_sentence(meant[0], model)}")
     mistakes = Mistakes()
-    _note(found, model, where, mistakes)
+    _note(meant, model, where, mistakes)
     raise mistakes.error()
 
 
@@ -261,10 +261,10 @@ def _without(data: Any, locations: Iterable[Location]) -> Any:
     return kept
 
 
-def _meant(found: list[ErrorDetails], model: type[BaseModel]) -> list[ErrorDetails]:
+def _meant(details: list[ErrorDetails], model: type[BaseModel]) -> list[ErrorDetails]:
     """Say of a key that is missing and misspelt only that it is misspelt."""
     misspelt: dict[Location, ErrorDetails] = {}
-    for mistake in found:
+    for mistake in details:
         given = mistake["input"]
         if mistake["type"] == "missing" and isinstance(given, dict):
             *holder, name = mistake["loc"]
@@ -273,7 +273,10 @@ def _meant(found: list[ErrorDetails], model: type[BaseModel]) -> list[ErrorDetai
             if close:
                 misspelt[mistake["loc"]] = {**mistake, "type": "extra_forbidden", "loc": (*holder, close[0])}
     others = {mistake["loc"] for mistake in misspelt.values()}
-    return [*misspelt.values(), *(one for one in found if one["loc"] not in misspelt and one["loc"] not in others)]
+    return [
+        *misspelt.values(),
+        *(detail for detail in details if detail["loc"] not in misspelt and detail["loc"] not in others),
+    ]
 
 
 def _keys(holder: Location, model: type[BaseModel]) -> list[str]:

@@ -79,8 +79,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
             "interaction_sha256": interactions[settings["interaction"]],
         }
         for toolkit, axes in grid:
-            said = {name: value for name, value in settings.items() if value is not None}
-            if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **said, **axes}):
+            stated = {name: value for name, value in settings.items() if value is not None}
+            if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **stated, **axes}):
                 if reason := unfit_eps(settings["eps"], settings["dtype"]):
                     raise InputError(f"{block.where}: {reason}")
                 yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings, **contents)
@@ -91,8 +91,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
 def misfits(block: Block) -> Iterator[str]:
     """Say of each combination of axes and toolkit that the variant cannot run why, and what would be nearest."""
     for axes in _combinations(block.axes):
-        found = (misfit(block.variant, toolkit, axes) for toolkit in block.toolkits)
-        yield from (sentence for sentence in found if sentence)
+        sentences = (misfit(block.variant, toolkit, axes) for toolkit in block.toolkits)
+        yield from (sentence for sentence in sentences if sentence)
 
 
 def unused(blocks: Iterable[Block]) -> list[str]:
@@ -134,7 +134,7 @@ def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]
             missing = [toolkit for toolkit in block.toolkits if broken[toolkit] == needed]
             where = f" on {' and '.join(missing)}" if len(missing) < len(broken) else ""
             removed[f"{variant.name}{where}, which needs {needed}"] += 1
-    return sorted(grid, key=lambda one: block.toolkits.index(one[0]))
+    return sorted(grid, key=lambda combination: block.toolkits.index(combination[0]))
 
 
 def _settings(block: Block) -> Iterator[dict[str, Any]]:
@@ -151,12 +151,12 @@ def _settings(block: Block) -> Iterator[dict[str, Any]]:
                 except InputError as error:
                     raise InputError(f"{block.where}: {error}") from error
                 if offered is None:
-                    said = f"n is missing, but {bodies} can make any number of bodies"
-                    raise InputError(f"{block.where}: {said}; accepted: 1 or more")
+                    problem = f"n is missing, but {bodies} can make any number of bodies"
+                    raise InputError(f"{block.where}: {problem}; accepted: 1 or more")
                 values["n"] = values["n"] or [offered]
             for timed in values["timed"]:
-                own = values if QUANTITIES[timed].steps else {**values, "integrator": [None], "dt": [None]}
-                yield from _combinations({**own, "timed": [timed]})
+                timed_values = values if QUANTITIES[timed].steps else {**values, "integrator": [None], "dt": [None]}
+                yield from _combinations({**timed_values, "timed": [timed]})
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:

@@ -97,10 +97,10 @@ class Bodies:
         for array in (self.mass, self.position, self.velocity):
             digest.update(array.astype("<f8", copy=False).tobytes())
         digest.update(struct.pack("<d", self.eps))
-        found = digest.hexdigest()
+        sha256 = digest.hexdigest()
         if not any(array.flags.writeable for array in (self.mass, self.position, self.velocity)):
-            self._kept.append(found)
-        return found
+            self._kept.append(sha256)
+        return sha256
 
     def frozen(self) -> Bodies:
         """Return these bodies, their arrays closed to writing: they may be shared."""

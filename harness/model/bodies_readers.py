@@ -167,16 +167,18 @@ def read_npz(path: Path) -> Floats:
                     raise InputError(f"{path}: has no array {missing[0]!r}; {accepted}")
                 for member in archive.zip.infolist():
                     if member.filename.removesuffix(".npy") in ARRAYS and member.file_size > _MOST_IN_MEMBER:
-                        said = f"{member.filename} has {member.file_size} bytes unpacked"
-                        raise InputError(f"{path}: {said}; accepted: up to {_MOST_IN_MEMBER}, of {MOST_BODIES} bodies")
+                        unpacked_size = f"{member.filename} has {member.file_size} bytes unpacked"
+                        raise InputError(
+                            f"{path}: {unpacked_size}; accepted: up to {_MOST_IN_MEMBER}, of {MOST_BODIES} bodies"
+                        )
                 arrays = {name: archive[name] for name in ARRAYS}
         except InputError:
             raise
         except _DAMAGED as error:
             size = os.fstat(file.fileno()).st_size
             raise InputError(f"{path}: truncated, damaged, or not an archive ({size} bytes); {accepted}") from error
-    for name, one in arrays.items():
-        if not isinstance(one, np.ndarray):  # NumPy hands back the bytes of a member that holds no array
+    for name, member in arrays.items():
+        if not isinstance(member, np.ndarray):  # NumPy hands back the bytes of a member that holds no array
             raise InputError(f"{path}: {name} is not an array; {accepted}")
     n = arrays["mass"].size
     if n == 0:
@@ -308,18 +310,18 @@ def _read_line_by_line(path: Path, lines: Iterable[str]) -> Floats:
 def _numbers(path: Path, number: int, line: str, words: list[str]) -> list[float]:
     with contextlib.suppress(ValueError):
         # float() also takes 1_000 and the digits of other scripts, which nobody means in a table.
-        found = list(map(float, words)) if line.isascii() and "_" not in line else []
-        if found and found[0] > 0 and all(map(math.isfinite, found)):
-            return found
-    found = []
+        numbers = list(map(float, words)) if line.isascii() and "_" not in line else []
+        if numbers and numbers[0] > 0 and all(map(math.isfinite, numbers)):
+            return numbers
+    numbers = []
     for column, word in enumerate(words):
         try:
-            found.append(float(word if word.isascii() and "_" not in word else ""))
-            wanted = _wanted(column, found[-1])
+            numbers.append(float(word if word.isascii() and "_" not in word else ""))
+            wanted = _wanted(column, numbers[-1])
         except ValueError:
             wanted = "a number"
         if wanted is not None:
             raise InputError(
                 f"{path}: line {number}: {COLUMNS[column]} is {word[:_SHOWN]!r} where {wanted} is accepted"
             )
-    return found
+    return numbers

@@ -50,11 +50,13 @@ class Limits(BaseModel, frozen=True):
 
     def joined(self, others: Iterable[Limits]) -> Limits:
         """Add those of other runs."""
-        return Limits(compiler=self.compiler, limits=[*self.limits, *(one for each in others for one in each.limits)])
+        return Limits(
+            compiler=self.compiler, limits=[*self.limits, *(limit for each in others for limit in each.limits)]
+        )
 
     @cached_property
     def _known(self) -> dict[tuple[str, str, float | None], Limit]:
-        return {(one.key, one.started, one.seconds): one for one in self.limits}
+        return {(limit.key, limit.started, limit.seconds): limit for limit in self.limits}
 
     def of(self, record: Record) -> Limit | None:
         """Return that of a record; None where it was not explained."""
@@ -66,8 +68,8 @@ class Limits(BaseModel, frozen=True):
 
     def words(self, record: Record) -> str:
         """Name that of a record in one phrase; empty where it was not explained."""
-        found = self.of(record)
-        return found.words if found else ""
+        limit = self.of(record)
+        return limit.words if limit else ""
 
     def write(self, folder: Path) -> Path:
         """Write the file of a run folder at once.

@@ -99,8 +99,8 @@ class Case(BaseModel, frozen=True):
         named = [
             name for name in PARTS if name in _FIRST or getattr(self, name, PARTS[name].usual) != PARTS[name].usual
         ]
-        own = {name: _named(PARTS[name], getattr(self, name)) for name in named}
-        text = _IN_ORDER.encode(own)
+        values = {name: _named(PARTS[name], getattr(self, name)) for name in named}
+        text = _IN_ORDER.encode(values)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @cached_property
@@ -109,14 +109,14 @@ class Case(BaseModel, frozen=True):
 
         It has a value for each of ``PARTS``, in their order: files without their folders, the axes as a set.
         """
-        own = self.__dict__
-        axes = own["axes"]
+        state = self.__dict__
+        axes = state["axes"]
         # 1, 1.0 and True are equal in Python, and different values of an axis.
         settings = frozenset(zip(axes, axes.values(), map(type, axes.values()), strict=True))
-        values = [*map(own.get, PARTS)]
+        values = [*map(state.get, PARTS)]
         values[_AXES] = _one_of(settings)
         for place, name in _FILES:
-            values[place] = _base(own[name])
+            values[place] = _base(state[name])
         return tuple(values)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -156,8 +156,8 @@ class Case(BaseModel, frozen=True):
     @property
     def gpus(self) -> int:
         """How many GPUs of one host share an evaluation; 1 without an axis of that name."""
-        asked = self.axes.get("gpus", 1)
-        return asked if type(asked) is int else 1
+        gpus = self.axes.get("gpus", 1)
+        return gpus if type(gpus) is int else 1
 
     @property
     def planar(self) -> bool:
@@ -181,7 +181,7 @@ class Case(BaseModel, frozen=True):
 
 
 PARTS: dict[str, Part] = {
-    name: next(one for one in field.metadata if isinstance(one, Part)) for name, field in Case.model_fields.items()
+    name: next(mark for mark in field.metadata if isinstance(mark, Part)) for name, field in Case.model_fields.items()
 }
 """What each field of a case is, in their order."""
 
@@ -208,8 +208,8 @@ _FILES = [(place, name) for place, (name, part) in enumerate(PARTS.items()) if p
 def _conditions(*values: Value | None) -> Mapping[str, Value]:
     """Name the values of ``CONDITIONS``, and then of axes among them: many records share the few that there are."""
     known = dict(zip([*CONDITIONS, *PROBLEM_AXES], values, strict=True))
-    found = {name: part.usual if known[name] is None else known[name] for name, part in CONDITIONS.items()}
-    named = {name: _named(CONDITIONS[name], value) for name, value in found.items()}
+    usual_values = {name: part.usual if known[name] is None else known[name] for name, part in CONDITIONS.items()}
+    named = {name: _named(CONDITIONS[name], value) for name, value in usual_values.items()}
     return MappingProxyType({name: value for name, value in named.items() if value is not None})
 
 

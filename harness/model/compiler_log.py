@@ -19,11 +19,11 @@ def sentences(log: str, stem: Path) -> list[str]:
 
     The files in it are those beside ``stem``, or the headers that families share; others keep their names.
     """
-    found = [
+    remarks = [
         f"{_path(file, stem.parent)}, line {line}: {shortened(what.strip(), MOST_OF_ERROR)}"
         for file, line, what in ERROR.findall(log)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(remarks))
 
 
 def _path(file: str, folder: Path) -> str:

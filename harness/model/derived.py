@@ -88,8 +88,8 @@ def check(record: Record, *, intervals: bool = False) -> None:
     Raises:
         ContradictionError: it does not.
     """
-    own = record.__dict__
-    samples, processes = own["samples_seconds"], own["processes"]
+    stored = record.__dict__
+    samples, processes = stored["samples_seconds"], stored["processes"]
     _check_parts(record)
     expected: dict[str, float | None] = {}
     if samples:
@@ -98,25 +98,25 @@ def check(record: Record, *, intervals: bool = False) -> None:
         if intervals:
             computed = interval(record)
             for name, end in zip(("ci_low", "ci_high"), ends(computed), strict=True):
-                if own[name] is None and own["method"] is not None and end is not None:
+                if stored[name] is None and stored["method"] is not None and end is not None:
                     raise ContradictionError(f"{name}: none, but its samples give {end!r}")
             expected |= {"ci_low": computed.low, "ci_high": computed.high}
-    if own["status"] == "ok":
+    if stored["status"] == "ok":
         expected |= speeds(record)
-        if own["error_max_of"]:
-            expected["error_max"] = max(own["error_max_of"].values())
-        if own["error_max"] == 0 and _rounds(record):
+        if stored["error_max_of"]:
+            expected["error_max"] = max(stored["error_max_of"].values())
+        if stored["error_max"] == 0 and _rounds(record):
             raise ContradictionError(
                 f"error_max: 0; accepted: more, because {record.dtype} rounds sums of {record.n:,} bodies"
             )
         for name, other in INCREASING:
-            less, more = own[name], own[other]
+            less, more = stored[name], stored[other]
             # A NaN is neither larger nor smaller.
             if less is not None and more is not None and less > more * (1 + ROUNDING):
                 raise ContradictionError(f"{other}: {more!r}, but {name} is {less!r}; accepted: no less than that")
     # Written out: a function of its own would be called for every record.
     for name, value in expected.items():
-        stated = own[name]
+        stated = stored[name]
         if stated is None or stated == value:
             continue
         if value is None or not math.isclose(stated, value, rel_tol=ROUNDING):

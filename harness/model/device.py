@@ -65,15 +65,18 @@ class Reading:
 
 def together(readings: Sequence[Reading]) -> Reading:
     """Make one of what several GPUs say that share an evaluation: the lowest clock, all of their power and energy."""
-    reasons = [one.throttle_reasons for one in readings if one.throttle_reasons is not None]
+    reasons = [reading.throttle_reasons for reading in readings if reading.throttle_reasons is not None]
     return Reading(
-        sm_clock_mhz=min((one.sm_clock_mhz for one in readings if one.sm_clock_mhz is not None), default=None),
-        power_watts=_total([one.power_watts for one in readings]),
-        temperature_celsius=max(
-            (one.temperature_celsius for one in readings if one.temperature_celsius is not None), default=None
+        sm_clock_mhz=min(
+            (reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None), default=None
         ),
-        throttle_reasons=tuple(dict.fromkeys(reason for own in reasons for reason in own)) if reasons else None,
-        joules=_total([one.joules for one in readings]),
+        power_watts=_total([reading.power_watts for reading in readings]),
+        temperature_celsius=max(
+            (reading.temperature_celsius for reading in readings if reading.temperature_celsius is not None),
+            default=None,
+        ),
+        throttle_reasons=tuple(dict.fromkeys(reason for several in reasons for reason in several)) if reasons else None,
+        joules=_total([reading.joules for reading in readings]),
     )
 
 

@@ -21,8 +21,8 @@ Keys = Annotated[str, Field(pattern=r"^([0-9a-f]{16}( [0-9a-f]{16})*)?$")]
 
 def sha256_of(keys: Iterable[str], measure: Mapping[str, Any], flops_per_interaction: Mapping[str, float]) -> str:
     """Return what tells a sweep from others: the hash of its cases in any order and of how they are measured."""
-    asked = [sorted(keys), measure, flops_per_interaction]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    described = [sorted(keys), measure, flops_per_interaction]
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 class Extent(BaseModel, frozen=True):

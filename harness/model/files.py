@@ -47,19 +47,19 @@ def content(path: Path, most: int) -> bytes:
         OSError: it cannot be read, is no regular file, or is larger.
     """
     with opened(path) as file:
-        found = file.read(most + 1)
-    if len(found) > most:
+        bytes_read = file.read(most + 1)
+    if len(bytes_read) > most:
         raise OSError(errno.EFBIG, f"too large; accepted: up to {most} bytes", str(path))
-    return found
+    return bytes_read
 
 
 def stamp(path: Path) -> Stamp:
     """Return what changes when a file is edited or replaced, or a file is added to a folder."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):  # a name with a null byte is a ValueError
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def remembered(make: Callable[P, T]) -> Callable[P, T]:

@@ -42,27 +42,27 @@ def code_sha256(
     cuda: str | None,
     generated: str | None,
     tolerance: float,
-    own: str | None = None,
+    native: str | None = None,
 ) -> str:
     """Hash what a toolkit runs of a stem.
 
     ``roots`` is where the modules are that the stem imports, ``cuda`` the joined text of CUDA C and ``generated`` the
     Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is the factor of
-    the interaction on the errors that count as right, by which a result was judged. ``own`` is the text of the stem in
-    the toolkit's own language, in which a comment begins with ``#``; None where it has none.
+    the interaction on the errors that count as right, by which a result was judged. ``native`` is the text of the stem
+    in the toolkit's own language, in which a comment begins with ``#``; None where it has none.
     """
     return joined_sha256(
         python_code.code(stem, toolkit, roots),
         "" if cuda is None else "\n".join(cuda_tokens(cuda)),
         "" if generated is None else python_code.normal(generated),
         repr(tolerance),
-        *([] if own is None else ["\n".join(code_lines(own))]),
+        *([] if native is None else ["\n".join(code_lines(native))]),
     )
 
 
 def cuda_lines(text: str) -> list[str]:
     """List the lines of CUDA C that are neither empty nor comments."""
-    plain = _NOT_CODE.sub(lambda found: found["kept"] or " ", text)
+    plain = _NOT_CODE.sub(lambda match: match["kept"] or " ", text)
     return [line.rstrip() for line in plain.splitlines() if line.strip()]
 
 
@@ -79,7 +79,7 @@ def joined_sha256(*parts: str) -> str:
 def cuda_tokens(text: str) -> Iterator[str]:
     """Split CUDA C into what its compiler sees; a preprocessor's line, whose layout may matter, stays together."""
     spliced = text.replace("\\\n", "")
-    for line in _NOT_CODE.sub(lambda found: found["kept"] or " ", spliced).splitlines():
+    for line in _NOT_CODE.sub(lambda match: match["kept"] or " ", spliced).splitlines():
         words = line.split()
         if not words or not words[0].startswith("#"):
             yield from _TOKEN.findall(line)

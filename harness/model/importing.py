@@ -33,7 +33,7 @@ def sources(folder: Path) -> list[Path]:
     Raises:
         InputError: a folder cannot be read or has the name of a Python file, or there is too much below it.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     seen = 0
     try:
         for place, folders, names in os.walk(folder, onerror=_raise):
@@ -42,12 +42,12 @@ def sources(folder: Path) -> list[Path]:
                 raise InputError(f"{Path(place, wrong[0])}: a directory; accepted: a file")
             seen += len(folders) + len(names)
             if seen > MOST_FILES:
-                said = f"more than {MOST_FILES} files and folders below it"
-                raise InputError(f"{folder}: {said}; accepted: a folder that contains only variants")
-            found += [Path(place, name) for name in names if name.endswith(".py") and not name.startswith(".")]
+                too_many = f"more than {MOST_FILES} files and folders below it"
+                raise InputError(f"{folder}: {too_many}; accepted: a folder that contains only variants")
+            paths += [Path(place, name) for name in names if name.endswith(".py") and not name.startswith(".")]
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
-    return sorted(found)
+    return sorted(paths)
 
 
 def module(path: Path, name: str) -> ModuleType:

@@ -107,15 +107,15 @@ class Interaction:
 
     def vectors(self) -> dict[str, tuple[int, ...]]:
         """Group the sums' places: ax, ay, az make the vector a; a sum on its own keeps its name."""
-        found: dict[str, tuple[int, ...]] = {}
+        places: dict[str, tuple[int, ...]] = {}
         for place, name in enumerate(self.sums):
             whole = name[:-1]
             parts = [f"{whole}{axis}" for axis in "xyz"]
             # Where a sum is called as the vector would be, each number stays on its own.
             free = whole and whole not in self.sums
             vector = whole if free and name in parts and all(part in self.sums for part in parts) else name
-            found[vector] = (*found.get(vector, ()), place)
-        return found
+            places[vector] = (*places.get(vector, ()), place)
+        return places
 
     def cuda_source(self) -> str:
         """Write the rows of bodies and sums, ``interact`` and ``add`` in CUDA C, in terms of ``real``."""
@@ -206,13 +206,13 @@ def _flops(lines: tuple[Line, ...]) -> int:
 
 def _operations(node: ast.AST) -> int:
     """Count floating-point operations; see the head of this module."""
-    own = 0
+    flops = 0
     match node:
         case ast.BinOp() if not constant(node):
-            own = 1
+            flops = 1
         case ast.Call(func=ast.Name(id=name)) if not constant(node):
-            own = FLOPS[name]
-    return own + sum(map(_operations, ast.iter_child_nodes(node)))
+            flops = FLOPS[name]
+    return flops + sum(map(_operations, ast.iter_child_nodes(node)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class _Language:
 
     def write(self, node: ast.expr, strength: int = 0) -> str:
         """Write an expression, in parentheses where it binds less strongly than what is around it."""
-        own = _strength(node)
+        binding = _strength(node)
         match node:
             case ast.Constant(value=float(value)):
                 written = self.number(value)
@@ -247,13 +247,13 @@ class _Language:
             case ast.Call(func=ast.Name(id=name), args=[argument]):
                 written = f"{name}({self.write(argument)})"
             case ast.BinOp(left=left, op=op, right=right):
-                written = f"{self.write(left, own)} {OPERATORS[type(op)]} {self.write(right, own + 1)}"
+                written = f"{self.write(left, binding)} {OPERATORS[type(op)]} {self.write(right, binding + 1)}"
             case ast.IfExp(test=ast.Compare(left=left, ops=[op], comparators=[right]), body=body, orelse=orelse):
                 test = f"{self.write(left)} {COMPARISONS[type(op)]} {self.write(right)}"
                 written = self.choice.format(test, self.write(body), self.write(orelse))
             case _:
                 raise AssertionError(ast.dump(node))
-        return f"({written})" if own < strength else written
+        return f"({written})" if binding < strength else written
 
 
 _CUDA_C = _Language(lambda value: f"real({value!r})", ".", "({0} ? {1} : {2})", "const real ")

@@ -73,21 +73,21 @@ def find(name: str) -> Interaction:
     Raises:
         InputError: there is none, or its file says something that is not accepted.
     """
-    own = packaged()
-    path = own.get(name, Path(name))
+    paths = packaged()
+    path = paths.get(name, Path(name))
     try:
         text = interaction_text.read(path)
     except InputError:
         raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        said = f"interaction {name}: neither a packaged interaction nor a file ({reason})"
-        raise InputError(f"{said}; {nearest(name, list(own))}") from None
-    if name in own:
+        problem = f"interaction {name}: neither a packaged interaction nor a file ({reason})"
+        raise InputError(f"{problem}; {nearest(name, list(paths))}") from None
+    if name in paths:
         return parse(text, name, str(path), ending="")
     # The name stands in the CUDA C, and tells gravity from others.
-    if path.name in own or not path.name.isprintable() or set('"\\') & set(path.name):
-        other = f"another name, such as own.py, without quotation marks and backslashes, and not {', '.join(own)}"
+    if path.name in paths or not path.name.isprintable() or set('"\\') & set(path.name):
+        other = f"another name, such as own.py, without quotation marks and backslashes, and not {', '.join(paths)}"
         raise InputError(f"interaction {name!r}: its file is called {path.name!r}; accepted: {other}")
     return parse(text, path.name, str(path))
 
@@ -122,14 +122,14 @@ def parse(text: str, name: str, where: str, *, ending: str = ENDING) -> Interact
         raise InputError(
             f"{where}: the first line of the docstring is {_short(repr(summary))}; accepted: printable characters"
         )
-    found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "interact"]
-    if len(found) != 1 or not _takes_parameters(found[0]):
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "interact"]
+    if len(functions) != 1 or not _takes_parameters(functions[0]):
         raise InputError(f"{where}: no function interact({', '.join(_PARAMETERS)}); accepted: one")
     reader = _Reader(text, where, comments, ending)
     tolerance = reader.read_constants(module).pop(TOLERANCE, 1.0)
     if tolerance <= 0:
         raise InputError(f"{where}: {TOLERANCE} is {tolerance:g}; accepted: more than 0")
-    lines = tuple(reader.line(node) for node in found[0].body if not python_code.is_text(node))
+    lines = tuple(reader.line(node) for node in functions[0].body if not python_code.is_text(node))
     sums = tuple(dict.fromkeys(line.target for line in lines if line.adds))
     if not sums:
         raise InputError(
@@ -143,9 +143,16 @@ def parse(text: str, name: str, where: str, *, ending: str = ENDING) -> Interact
 
 def _takes_parameters(function: ast.FunctionDef) -> bool:
     """Tell whether a function takes the four parameters, and has nothing that reading it would leave out."""
-    found = function.args
-    more = (found.posonlyargs, found.vararg, found.kwonlyargs, found.kwarg, found.defaults, function.decorator_list)
-    return [one.arg for one in found.args] == list(_PARAMETERS) and not any(more)
+    parameters = function.args
+    more = (
+        parameters.posonlyargs,
+        parameters.vararg,
+        parameters.kwonlyargs,
+        parameters.kwarg,
+        parameters.defaults,
+        function.decorator_list,
+    )
+    return [parameter.arg for parameter in parameters.args] == list(_PARAMETERS) and not any(more)
 
 
 class _Reader:
@@ -169,7 +176,7 @@ class _Reader:
                         raise self._error(node, f"the name {_short(name)} is not accepted; accepted: capital letters")
                     self.constants[name] = self._number(_literal(value), value)
                 case ast.ImportFrom(module=source, names=names) if all(
-                    one.name in _IMPORTS.get(source, ()) and one.asname is None for one in names
+                    alias.name in _IMPORTS.get(source, ()) and alias.asname is None for alias in names
                 ):
                     pass
                 case ast.Import() | ast.ImportFrom():
@@ -195,9 +202,9 @@ class _Reader:
             case _:
                 raise self._error(node, "not accepted; accepted: name = ..., sums.name += ... and sums.name -= ...")
         # A comment that begins with a number counts the floating-point operations of its line.
-        said = re.match(r"#\s*0*([0-9]+)\b", self.comments.get(node.end_lineno or 0, ""))
-        if said and said[1] != str(line.flops):
-            count = f"its comment says {_short(said[1])} floating-point operations, but it has {line.flops}"
+        comment = re.match(r"#\s*0*([0-9]+)\b", self.comments.get(node.end_lineno or 0, ""))
+        if comment and comment[1] != str(line.flops):
+            count = f"its comment says {_short(comment[1])} floating-point operations, but it has {line.flops}"
             raise self._error(node, f"{count}; accepted: {line.flops}, or no number")
         return line
 
@@ -240,8 +247,8 @@ class _Reader:
             try:
                 values = [value_of_constants(node, real) for real in (np.float32, np.float64)]
             except FloatingPointError as error:
-                said = f"{self._shown(node)} is not a number in float32 or float64 ({error})"
-                raise self._error(node, f"{said}; accepted: {_NUMBERS}") from None
+                problem = f"{self._shown(node)} is not a number in float32 or float64 ({error})"
+                raise self._error(node, f"{problem}; accepted: {_NUMBERS}") from None
             if divides and min(map(abs, values)) < SMALLEST:
                 raise self._error(node, f"{self._shown(node)} is zero; accepted: a nonzero divisor")
             return

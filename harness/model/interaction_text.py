@@ -75,7 +75,7 @@ def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
 
 def _check(module: ast.Module, where: str) -> None:
     """Hold the tree to the bounds, without recursion, for it may be deeper than Python can recurse."""
-    found: Counter[type[ast.AST]] = Counter()
+    counts: Counter[type[ast.AST]] = Counter()
     waiting: list[tuple[ast.AST, int]] = [(module, 0)]
     while waiting:
         node, level = waiting.pop()
@@ -83,10 +83,10 @@ def _check(module: ast.Module, where: str) -> None:
             level += 1
             if level > LEVELS:
                 raise InputError(f"{where}, line {node.lineno}: {_DEEP}")
-        found[type(node)] += 1
+        counts[type(node)] += 1
         waiting += [(child, level) for child in ast.iter_child_nodes(node)]
-    operations = sum(found[kind] for kind in _OPERATION)
-    for count, what, most in ((operations, "operations", OPERATIONS), (found[ast.IfExp], "choices", CHOICES)):
+    operations = sum(counts[kind] for kind in _OPERATION)
+    for count, what, most in ((operations, "operations", OPERATIONS), (counts[ast.IfExp], "choices", CHOICES)):
         if count > most:
             raise InputError(f"{where}: {count:,} {what}; accepted: at most {most:,}")
 

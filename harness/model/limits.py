@@ -15,7 +15,10 @@ def printable(text: str) -> str:
     """Return text without control characters: each becomes U+FFFD, and every blank but the end of a line a space."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one == "\n" else " " if one.isspace() else "\ufffd" for one in text)
+    return "".join(
+        character if character.isprintable() or character == "\n" else " " if character.isspace() else "\ufffd"
+        for character in text
+    )
 
 
 def without_controls(content: Any) -> Any:

@@ -146,8 +146,8 @@ def check_cases(source: Source) -> None:
             raise InputError(
                 f"{where}: the sweep has no case {record.label}; remove the line, or merge it with its sweep"
             )
-        own = listed(map(str, sorted(source.shards)))
-        raise InputError(f"{where}: {record.label} is a case of another shard than {own}; remove the line")
+        shards = listed(map(str, sorted(source.shards)))
+        raise InputError(f"{where}: {record.label} is a case of another shard than {shards}; remove the line")
 
 
 def check_devices(source: Source) -> None:
@@ -269,12 +269,12 @@ def check_bodies(sources_to_merge: Sequence[Source], say: Callable[[str], object
 
 def _generated(source: Source) -> dict[Hashable, list[Record]]:
     """Return the records with a hash of generated bodies, by what these are made of."""
-    found: dict[Hashable, list[Record]] = {}
+    by_case: dict[Hashable, list[Record]] = {}
     for record in source.records:
         if record.bodies in GENERATORS and not record.bodies_file_sha256 and record.bodies_sha256 is not None:
             made_of = record.bodies, record.n, record.seed, record.eps, record.planar
-            found.setdefault(made_of, []).append(record)
-    return found
+            by_case.setdefault(made_of, []).append(record)
+    return by_case
 
 
 def _unlike(source: Source) -> str | None:

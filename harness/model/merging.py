@@ -137,10 +137,10 @@ def _read(folder: Path, say: Callable[[str], object]) -> Source:
 
 def _of_one_sweep(sources: Sequence[Source]) -> None:
     """Refuse runs of several sweeps, by several versions, or of parts that do not make a whole."""
-    said: dict[str, tuple[Path, object]] = {}
+    stated: dict[str, tuple[Path, object]] = {}
 
     def agree(source: Source, what: str, value: object, advice: str) -> None:
-        folder, other = said.setdefault(what, (source.folder, value))
+        folder, other = stated.setdefault(what, (source.folder, value))
         if other != value:
             where = f"{folder} and {source.folder}" if folder != source.folder else f"the starts of {folder}"
             raise InputError(f"{where} differ in {what} ({other!s:.40}, {value!s:.40}); {advice}")
@@ -179,10 +179,10 @@ def _missing(sources: Sequence[Source]) -> list[str]:
     there = {shard.number for shard in shards}
     # A count that somebody wrote may be a billion.
     some = [f"{number}/{count}" for number in range(1, min(count, len(there) + 1000) + 1) if number not in there]
-    found = []
+    sentences = []
     if lacking := count - len(there):
-        found.append(f"of {count:,} shards {lacking:,} {'is' if lacking == 1 else 'are'} missing: {listed(some)}")
-    return found + [_lacking(source) for source in sources if source.lacking]
+        sentences.append(f"of {count:,} shards {lacking:,} {'is' if lacking == 1 else 'are'} missing: {listed(some)}")
+    return sentences + [_lacking(source) for source in sources if source.lacking]
 
 
 def _lacking(source: Source) -> str:
@@ -254,7 +254,7 @@ def _numbered(sources: Iterable[Source]) -> list[Record]:
         ])  # fmt: skip
     once: dict[str, Record] = {}
     repeated: dict[Hashable, list[tuple[Path, str]]] = {}
-    for folder, record in heapq.merge(*renumbered, key=lambda one: _moment(one[1])):
+    for folder, record in heapq.merge(*renumbered, key=lambda pair: _moment(pair[1])):
         # The numbers are not of the measurement: a run that was merged before has others.
         which = record.model_dump_json(exclude={"processes", "anchor"})
         if once.setdefault(which, record) is record and record.anchor:

@@ -124,9 +124,9 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         """Write everything that is waiting, and what that uses in its turn."""
         for module, name in self.waiting:  # grows while it is written
-            own = f"@{self.numbers[module.path, name]}"
+            number = f"@{self.numbers[module.path, name]}"
             for node in module.definitions[name] if name else module.loose:
-                yield f"{own}: {self.write(node, module, _imports(node, module.path.parent), own)}"
+                yield f"{number}: {self.write(node, module, _imports(node, module.path.parent), number)}"
 
     def enter(self, module: Module) -> None:
         """Note that a module is imported; what it runs on import comes first."""
@@ -146,10 +146,10 @@ class _Writer:
             self.waiting.append((module, name))
         return f"@{self.numbers[key]}"
 
-    def write(self, node: object, module: Module, local: Mapping[str, _Origin], own: str | None = None) -> str:
-        """Write a part of the syntax tree; ``own`` stands for the name of the definition that it is."""
+    def write(self, node: object, module: Module, local: Mapping[str, _Origin], new_name: str | None = None) -> str:
+        """Write a part of the syntax tree; ``new_name`` stands for the name of the definition that it is."""
         if isinstance(node, list):
-            written = (self.write(one, module, local) for one in node)
+            written = (self.write(child, module, local) for child in node)
             return "[" + " ".join(filter(None, written)) + "]"
         if not isinstance(node, ast.AST):
             return repr(node)
@@ -161,8 +161,8 @@ class _Writer:
         called = _chain(fields.get("func"))
         if called and self._resolved(called, module, local) == DECLARATION:
             fields = {"keywords": [word for word in fields["keywords"] if word.arg in DECIDES]}
-        if own and isinstance(node, _Definition):
-            fields["name"] = own
+        if new_name and isinstance(node, _Definition):
+            fields["name"] = new_name
         parts = (
             f"{name}={self.write(value, module, local)}"
             for name, value in fields.items()
@@ -181,10 +181,10 @@ class _Writer:
 
     def _imported(self, origin: _Origin, rest: _Origin) -> str:
         whole = (*origin, *rest)
-        found = self._find(whole)
-        if found is None:
+        definition = self._find(whole)
+        if definition is None:
             return ".".join([origin[-1], *rest] if origin[0] in HARNESS or os.sep in origin[0] else whole)
-        module, names = found
+        module, names = definition
         self.enter(module)
         if not names:
             # The module as a value: anything of it may be used.
@@ -211,19 +211,19 @@ def _imports(statement: ast.stmt, folder: Path) -> dict[str, _Origin]:
 
     What is imported relative to the ``folder`` of the file begins with a folder. All of a module has a name of its own.
     """
-    found: dict[str, _Origin] = {}
+    origins: dict[str, _Origin] = {}
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                whole = tuple(one.name.split("."))
-                found[one.asname or whole[0]] = whole if one.asname else whole[:1]
+            for alias in node.names:
+                whole = tuple(alias.name.split("."))
+                origins[alias.asname or whole[0]] = whole if alias.asname else whole[:1]
         elif isinstance(node, ast.ImportFrom):
             start = (str(folder.joinpath(*[".."] * (node.level - 1)).resolve()),) if node.level else ()
             before = (*start, *(node.module.split(".") if node.module else ()))
-            for one in node.names:
-                name = f"{ALL} of {before}" if one.name == ALL else one.asname or one.name
-                found[name] = (*before, one.name)
-    return found
+            for alias in node.names:
+                name = f"{ALL} of {before}" if alias.name == ALL else alias.asname or alias.name
+                origins[name] = (*before, alias.name)
+    return origins
 
 
 def _defined(node: ast.stmt) -> list[str]:
@@ -243,7 +243,7 @@ def _defined(node: ast.stmt) -> list[str]:
 def _declares(node: ast.stmt) -> bool:
     """Tell whether a definition is a variant's, by the name of its decorator."""
     decorators = node.decorator_list if isinstance(node, _Definition) else []
-    chains = (_chain(one.func) for one in decorators if isinstance(one, ast.Call))
+    chains = (_chain(decorator.func) for decorator in decorators if isinstance(decorator, ast.Call))
     return any(chain and chain[-1] == DECLARATION for chain in chains)
 
 

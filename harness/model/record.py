@@ -312,10 +312,10 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
         """The samples of each process; all of them together where it is not known which took them."""
         if not self.processes:
             return [self.samples_seconds] if self.samples_seconds else []
-        found: dict[int, list[float]] = {}
+        by_process: dict[int, list[float]] = {}
         for number, sample in zip(self.processes, self.samples_seconds, strict=False):
-            found.setdefault(number, []).append(sample)
-        return list(found.values())
+            by_process.setdefault(number, []).append(sample)
+        return list(by_process.values())
 
     @property
     def joules_per_interaction(self) -> float | None:

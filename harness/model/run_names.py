@@ -81,8 +81,8 @@ def names(*, newest_first: bool = False) -> tuple[list[str], list[str]]:
             return [str(folder.relative_to(reports)) for folder in folders]
         return sorted(str(folder.relative_to(reports)) for folder in folders)
 
-    own, clone = below(REPORTS), _clone()
-    return own, [name for name in below(clone) if name not in own] if clone else []
+    runs_here, clone = below(REPORTS), _clone()
+    return runs_here, [name for name in below(clone) if name not in runs_here] if clone else []
 
 
 def _clone() -> Path | None:
@@ -99,18 +99,19 @@ def _in_clone(run: str) -> Path | None:
 
 def _unknown(run: str) -> str:
     """Say that there is no run of this name, and which there are."""
-    own, of_clone = names()
-    known = [*own, *of_clone]
+    runs_here, of_clone = names()
+    known = [*runs_here, *of_clone]
     if inside := [name for name in known if name.startswith(f"{run.rstrip('/')}/")]:
         return f"a folder of {len(inside):,} runs; accepted: one of {listed(inside)}"
-    if own:
-        said = f"no such run, neither a folder with a {RECORDS} nor a name; {guess(run, known)}accepted: {_some(own)}"
+    if runs_here:
+        accepted = f"{guess(run, known)}accepted: {_some(runs_here)}"
+        problem = f"no such run, neither a folder with a {RECORDS} nor a name; {accepted}"
     else:
         none = f"there is none below {REPORTS.resolve()} yet; `gravbench run quick` makes one"
-        said = f"no such run; {guess(run, known)}{none}"
+        problem = f"no such run; {guess(run, known)}{none}"
     if of_clone:
-        return f"{said}; the clone of gravbench has {_some(of_clone)}"
-    return said if runs_of_the_clone() else f"{said}; {NOT_INSTALLED}"
+        return f"{problem}; the clone of gravbench has {_some(of_clone)}"
+    return problem if runs_of_the_clone() else f"{problem}; {NOT_INSTALLED}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -71,12 +71,12 @@ def newest(name: str, *, measured: bool = False) -> Path:
         InputError: there is none.
     """
     pattern = re.compile(re.escape(name) + r"-\d{8}-\d{6}")
-    found = sorted(
+    folders = sorted(
         path.parent for path in REPORTS.glob(f"*/{RECORDS}") if pattern.fullmatch(path.parent.name) and path.is_file()
     )
-    if not found:
+    if not folders:
         raise InputError(f"there is no run {REPORTS / name}-DATE-TIME yet; name the folder of one with --out")
-    return next((folder for folder in reversed(found) if measured and has_measurements(folder)), found[-1])
+    return next((folder for folder in reversed(folders) if measured and has_measurements(folder)), folders[-1])
 
 
 def has_measurements(folder: Path) -> bool:
@@ -227,13 +227,13 @@ class RecordFile:
                 return "its folder was replaced by another during the run"
             if self._file is None:
                 return "was made by another process during the run" if os.path.lexists(self.path) else None
-            found = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return "was moved or removed during the run"
-        if not os.path.samestat(found, os.fstat(self._file)):
+        if not os.path.samestat(status, os.fstat(self._file)):
             return "was replaced by another file during the run"
-        if found.st_size != size:
-            return f"was changed during the run: it has {found.st_size:,} bytes instead of {size:,}"
+        if status.st_size != size:
+            return f"was changed during the run: it has {status.st_size:,} bytes instead of {size:,}"
         return None
 
     def _kept_elsewhere(self, objection: str) -> InputError:
@@ -394,19 +394,19 @@ def _uncollected() -> Iterator[None]:
 
 def _shared(record: Record, memory: dict[Hashable, Any]) -> Record:
     """Let equal values of many records be one: most have the same code, protocol and axes, and hold nothing else."""
-    own = record.__dict__
+    stored = record.__dict__
     for name in HASHES:
-        own[name] = memory.setdefault(own[name], own[name])
+        stored[name] = memory.setdefault(stored[name], stored[name])
     for name in LISTS:
-        if value := own[name]:
-            own[name] = memory.setdefault(tuple(value), value)
+        if value := stored[name]:
+            stored[name] = memory.setdefault(tuple(value), value)
     for name in MAPPINGS:
-        if value := own[name]:
+        if value := stored[name]:
             # 1, 1.0 and True are equal in Python, and different values of an axis.
-            own[name] = memory.setdefault((*value, *value.values(), *map(type, value.values())), value)
+            stored[name] = memory.setdefault((*value, *value.values(), *map(type, value.values())), value)
     for name in SELDOM:
-        if not (value := own[name]):
-            own[name] = NO_LIST if isinstance(value, list) else NO_MAPPING
+        if not (value := stored[name]):
+            stored[name] = NO_LIST if isinstance(value, list) else NO_MAPPING
     return record
 
 
@@ -419,5 +419,5 @@ def latest(records: Iterable[Record]) -> list[Record]:
     for record in records:
         if record.anchor <= 1:
             kept[record.identity, record.device_uuid or record.device] = record
-    found = {key for key, device in kept if device is not None}
-    return [record for (key, device), record in kept.items() if device is not None or key not in found]
+    measured_keys = {key for key, device in kept if device is not None}
+    return [record for (key, device), record in kept.items() if device is not None or key not in measured_keys]

@@ -76,8 +76,8 @@ class Entry:
     @property
     def version(self) -> str | None:
         """The installed version and those of its companions, None where it is not installed."""
-        own = versions(self.distributions)
-        return ", ".join([*own[:1], *versions(self.companions)]) if own else None
+        installed = versions(self.distributions)
+        return ", ".join([*installed[:1], *versions(self.companions)]) if installed else None
 
     @property
     def missing(self) -> str | None:
@@ -103,13 +103,13 @@ def catalogue() -> Mapping[str, Entry]:
 
     A program may add a folder of its own toolkits to the ``__path__`` of ``gravbench.toolkits`` before.
     """
-    found = {
+    entries = {
         path.stem: importlib.import_module(f"{PACKAGE}.{path.stem}").ENTRY
         for folder in importlib.import_module(PACKAGE).__path__
         for path in Path(folder).glob("*.py")
         if DECLARES in path.read_text("utf-8")
     }
-    return dict(sorted(found.items(), key=lambda item: item[1].place))
+    return dict(sorted(entries.items(), key=lambda item: item[1].place))
 
 
 def unnamed(toolkits: Sequence[str]) -> Sequence[str]:
@@ -133,11 +133,11 @@ def check_offered(toolkit: str, variant: str, offered: Sequence[str]) -> None:
 @lru_cache
 def versions(distributions: tuple[str, ...]) -> list[str]:
     """Name the installed ones of these packages with their versions."""
-    found = []
+    named = []
     for distribution in distributions:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found.append(f"{distribution} {importlib.metadata.version(distribution)}")
-    return found
+            named.append(f"{distribution} {importlib.metadata.version(distribution)}")
+    return named
 
 
 def place_of(toolkit: str) -> tuple[int, str]:

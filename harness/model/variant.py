@@ -237,9 +237,9 @@ class Variant(Declaration):
         kinds = {int, float} if real and type(value) in (int, float) else {type(value)}
         if type(value) is int:
             kinds.add(float)
-        for one in self.axes[axis]:
-            if one == value and type(one) in kinds:
-                return one
+        for usual in self.axes[axis]:
+            if usual == value and type(usual) in kinds:
+                return usual
         return self.ranges[axis].find(value) if axis in self.ranges else None
 
     def other_values(self, axis: str) -> str:
@@ -258,15 +258,15 @@ class variant(Declaration):  # noqa: N801 - it is a decorator
 
     if not TYPE_CHECKING:  # what is declared is known to the type checker from Declaration
 
-        def __init__(self, **said: Any) -> None:
-            accepted = [one.name for one in fields(Declaration)]
-            for name in said:
+        def __init__(self, **declared: Any) -> None:
+            accepted = [field.name for field in fields(Declaration)]
+            for name in declared:
                 if name not in accepted:
                     raise InputError(f"a variant has no {name}; {nearest(name, accepted)}")
             for name in ("parent", "source"):
-                if name not in said:
+                if name not in declared:
                     raise InputError(f"a variant needs {name}; accepted: {name}=...")
-            super().__init__(**said)
+            super().__init__(**declared)
             _check(self)
 
     def __call__(self, prepare: Prepare) -> Variant:
@@ -344,11 +344,11 @@ def _with_included(path: Path, *, beside: bool = True) -> str:
     """
     lines = files.text(path).splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
-        if found := re.fullmatch(r'#include "(.*\.cuh?)"\s*', line):
-            name = found[1]
-            headers = [one for one in files.listing(SHARED, "*.cuh") if one.name != HEADER]
-            stems = [one for one in files.listing(path.parent, "*.cu") if beside and one.name != path.name]
-            accepted = {one.name: one for one in (*headers, *stems)}
+        if match := re.fullmatch(r'#include "(.*\.cuh?)"\s*', line):
+            name = match[1]
+            headers = [header for header in files.listing(SHARED, "*.cuh") if header.name != HEADER]
+            stems = [stem for stem in files.listing(path.parent, "*.cu") if beside and stem.name != path.name]
+            accepted = {file.name: file for file in (*headers, *stems)}
             if name not in accepted:
                 what = "shared" if name.endswith("h") else "other"
                 raise InputError(f"{path}, line {number}: no {what} file {name}; {nearest(name, sorted(accepted))}")
@@ -364,8 +364,8 @@ def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
     cuda_c, entry = path.with_suffix(CUDA_C), catalogue()[toolkit]
     cuda = cuda_source(cuda_c, interaction) if entry.cuda_c and cuda_c.exists() else None
     generated = interaction.python_source() if entry.python else None
-    own = path.with_suffix(entry.suffix)
-    text = files.text(own) if entry.suffix and own.exists() else None
+    kernel_file = path.with_suffix(entry.suffix)
+    text = files.text(kernel_file) if entry.suffix and kernel_file.exists() else None
     return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance, text)
 
 
@@ -386,18 +386,18 @@ def _load(path: Path) -> Variant:
     module = importing.module(path, name)
     content = vars(module)
     declared = [value for value in content.values() if isinstance(value, Variant) and value.module is module]
-    if not declared or any(one is not declared[0] for one in declared):
+    if not declared or any(other is not declared[0] for other in declared):
         raise InputError(f"{path}: declares {len(declared)} variants; accepted: one, by @variant(...) above prepare")
-    one = declared[0]
+    variant = declared[0]
     # A kernel that no toolkit would ever find has a misspelt name, or stands below ``prepare``.
     for kernel in (key for key, value in content.items() if key.endswith(KERNEL) and callable(value) and key[0] != "_"):
         toolkit = kernel.removesuffix(KERNEL)
         if toolkit not in catalogue():
             accepted = [f"{other}{KERNEL}" for other in catalogue()]
             raise InputError(f"{path}: {kernel} is not a kernel for any toolkit; {nearest(kernel, accepted)}")
-        if toolkit not in one.toolkits:
+        if toolkit not in variant.toolkits:
             raise InputError(f"{path}: {kernel} stands below prepare; accepted: above it")
-    return one
+    return variant
 
 
 @lru_cache
@@ -411,7 +411,7 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
         InputError: a folder is missing, a stem cannot be read or imported, two have one name, or a parent does not
             exist.
     """
-    found: dict[str, Variant] = {}
+    variants: dict[str, Variant] = {}
     for root in (BUILT_IN, *extra):
         if not root.is_dir():
             raise InputError(f"{root}: no such folder of variants")
@@ -421,37 +421,39 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
         for path in importing.sources(root.resolve()):
             if not declares(path):
                 continue
-            one = _load(path)
-            if one.name in found:
-                raise InputError(f"{path}: variant {one.name} is already declared by {found[one.name].path}")
-            found[one.name] = one
-    for one in found.values():
-        if one.parent is not None and one.parent not in found:
-            raise InputError(f"{_at(one)}: parent {one.parent} is not a variant; {nearest(one.parent, list(found))}")
+            variant = _load(path)
+            if variant.name in variants:
+                raise InputError(f"{path}: variant {variant.name} is already declared by {variants[variant.name].path}")
+            variants[variant.name] = variant
+    for variant in variants.values():
+        if variant.parent is not None and variant.parent not in variants:
+            raise InputError(
+                f"{_at(variant)}: parent {variant.parent} is not a variant; {nearest(variant.parent, list(variants))}"
+            )
 
     def ladder(parent: str | None) -> Iterator[Variant]:
-        for one in found.values():
-            if one.parent == parent:
-                yield one
-                yield from ladder(one.name)
+        for variant in variants.values():
+            if variant.parent == parent:
+                yield variant
+                yield from ladder(variant.name)
 
-    ordered = {one.name: one for one in ladder(None)}
-    if circle := [one for name, one in found.items() if name not in ordered]:
+    ordered = {variant.name: variant for variant in ladder(None)}
+    if circle := [variant for name, variant in variants.items() if name not in ordered]:
         raise InputError(f"{_at(circle[0])}: parent {circle[0].parent} is itself derived from {circle[0].name}")
     return ordered
 
 
-def _at(one: Variant) -> str:
+def _at(variant: Variant) -> str:
     """Name the file of a variant and the line that declares it."""
-    lines = enumerate(files.text(one.path).splitlines(), 1)
-    return next((f"{one.path}, line {i}" for i, line in lines if DECLARATION.search(line)), str(one.path))
+    lines = enumerate(files.text(variant.path).splitlines(), 1)
+    return next((f"{variant.path}, line {i}" for i, line in lines if DECLARATION.search(line)), str(variant.path))
 
 
 def parents(variants: Mapping[str, Variant]) -> dict[str, str | None]:
     """Map each variant to its parent, None for the first of a ladder."""
-    return {name: one.parent for name, one in variants.items()}
+    return {name: variant.parent for name, variant in variants.items()}
 
 
 def summaries(variants: Mapping[str, Variant]) -> dict[str, str]:
     """Map each variant to what it changes, in a line."""
-    return {name: one.summary for name, one in variants.items()}
+    return {name: variant.summary for name, variant in variants.items()}

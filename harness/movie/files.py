@@ -41,7 +41,7 @@ def check(path: Path, fps: int) -> None:
         needed = " and ".join(missing)
         raise InputError(f"--out {path}: this needs {needed}; install them with: pip install 'gravbench[movie]'")
     if path.suffix == GIF and HUNDREDTHS % fps:
-        exact = [str(one) for one in range(1, HUNDREDTHS // 2 + 1) if HUNDREDTHS % one == 0]
+        exact = [str(centiseconds) for centiseconds in range(1, HUNDREDTHS // 2 + 1) if HUNDREDTHS % centiseconds == 0]
         raise InputError(
             f"--fps {fps}: a GIF shows each frame for a whole number of hundredths of a second; accepted: "
             f"{', '.join(exact)}"

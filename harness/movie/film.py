@@ -67,9 +67,9 @@ def make(
     steps: int,
     title: str,
     path: Path,
-    said: Callable[[], None],
+    frame_done: Callable[[], None],
 ) -> Rates:
-    """Write the movie: ``frames`` frames, ``steps`` steps apart; ``said`` is called after each frame.
+    """Write the movie: ``frames`` frames, ``steps`` steps apart; ``frame_done`` is called after each frame.
 
     The file is written beside ``path`` and moved there when it is whole.
 
@@ -82,7 +82,7 @@ def make(
     def computed() -> Iterator[Frame]:
         for frame in simulation.frames(frames, steps):
             yield frame
-            said()
+            frame_done()
 
     with files.whole(path) as temporary:
         began = perf_counter()
@@ -94,7 +94,7 @@ def make(
             from gravbench.movie.picture import Painter
 
             painter = Painter(view, look.size, title, colouring.key)
-            pictures = (painter.picture(one.bodies, colouring.of(one.bodies), one.time) for one in computed())
+            pictures = (painter.picture(frame.bodies, colouring.of(frame.bodies), frame.time) for frame in computed())
             (files.write_mp4 if path.suffix == files.MP4 else files.write_gif)(pictures, temporary, look.fps)
         besides = perf_counter() - began - simulation.seconds
     # The first frame is drawn without being computed.

@@ -102,9 +102,9 @@ def _traces(
     """Make the points of one time; ``whole`` with what stays the same over the movie."""
     position = view.turned(bodies).astype(np.float32)
 
-    def trace(places: NDArray[np.int64], marker: dict[str, Any], **said: Any) -> go.Scatter3d:
+    def trace(places: NDArray[np.int64], marker: dict[str, Any], **options: Any) -> go.Scatter3d:
         x, y, z = np.ascontiguousarray(position[places].T)
-        same = {"mode": "markers", "hoverinfo": "skip", **said} if whole else {}
+        same = {"mode": "markers", "hoverinfo": "skip", **options} if whole else {}
         fixed = {"size": 0.6, "opacity": 0.8, "line": {"width": 0}} if whole else {}
         return go.Scatter3d(x=x, y=y, z=z, marker=fixed | marker, **same)
 

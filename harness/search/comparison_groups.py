@@ -27,8 +27,10 @@ def alike(case: Case, variants: Mapping[str, Variant]) -> tuple[str, ...]:
     known = variants.get(case.variant)
     approximates = known is not None and known.approximates is not None
     coarse = APPROXIMATING if approximates else ()
-    told = {name: at for name, at in case.axes.items() if name in coarse or (name in TOLD and at != TOLD[name])}
-    return *([case.variant] if approximates else []), *(word(name, at) for name, at in sorted(told.items()))
+    distinguishing = {
+        name: at for name, at in case.axes.items() if name in coarse or (name in TOLD and at != TOLD[name])
+    }
+    return *([case.variant] if approximates else []), *(word(name, at) for name, at in sorted(distinguishing.items()))
 
 
 def told_apart(cases: Sequence[Case], variants: Mapping[str, Variant]) -> list[str]:
@@ -44,7 +46,7 @@ def told_apart(cases: Sequence[Case], variants: Mapping[str, Variant]) -> list[s
 
 
 def _apart(case: Case, rivals: Sequence[Case], variants: Mapping[str, Variant]) -> list[str]:
-    differing = [name for name in CONDITIONS if len({one.conditions.get(name) for one in rivals}) > 1]
+    differing = [name for name in CONDITIONS if len({rival.conditions.get(name) for rival in rivals}) > 1]
     values = [(name, case.conditions[name]) for name in differing if name in case.conditions]
     words = [word(name, brief(name, at) if isinstance(at, str) else at) for name, at in values]
     return words + ([" ".join(alike(case, variants))] if len(rivals) > 1 and alike(case, variants) else [])

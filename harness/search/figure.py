@@ -45,17 +45,19 @@ def figure(searched: Sequence[Searched]) -> charts.Spec:
     rows = [
         {
             "contest": title,
-            "cases": len(own.board.records),
-            "strategy": one.strategy,
-            "median": one.median,
-            "rarely": min(one.rarely, float(len(own.board.records))),
-            "measurements": number(one.median, 3, zeros=False),
-            "9 of 10": number(one.rarely, 3, zeros=False) if math.isfinite(one.rarely) else "more than there are cases",
-            "not found": f"{one.missed} of {one.repeated}",
+            "cases": len(contest.board.records),
+            "strategy": effort.strategy,
+            "median": effort.median,
+            "rarely": min(effort.rarely, float(len(contest.board.records))),
+            "measurements": number(effort.median, 3, zeros=False),
+            "9 of 10": number(effort.rarely, 3, zeros=False)
+            if math.isfinite(effort.rarely)
+            else "more than there are cases",
+            "not found": f"{effort.missed} of {effort.repeated}",
         }
-        for title, own in named.items()
-        for one in own.efforts
-        if math.isfinite(one.median)
+        for title, contest in named.items()
+        for effort in contest.efforts
+        if math.isfinite(effort.median)
     ]
-    strategies = list(dict.fromkeys(one.strategy for own in searched for one in own.efforts))
+    strategies = list(dict.fromkeys(effort.strategy for contest in searched for effort in contest.efforts))
     return charts.efforts(rows, list(named), strategies)

@@ -54,7 +54,7 @@ class Tuned:
 
         rows = [{name: coded(point, name) for name in space.columns} for point in space.points]
         values = {name: sorted({row[name] for row in rows}) for name in space.columns}
-        self.parameters = {name: own for name, own in values.items() if len(own) > 1}
+        self.parameters = {name: swept for name, swept in values.items() if len(swept) > 1}
         self.rows = {
             tuple(row[name] for name in self.parameters): record
             for row, record in zip(rows, board.records, strict=True)
@@ -119,14 +119,14 @@ def simulate(
             f"n = {board.fastest.n}: the product of all axes has {tuned.points:,} points, which Kernel Tuner "
             f"lists; accepted: up to {MOST_POINTS:,}"
         )
-    found = []
+    efforts = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cache.json"
         path.write_text(json.dumps(tuned.cache()), "utf-8")
         for strategy in strategies:
             trails = [_searched(tuned, strategy, path, seed + i, within) for i in range(repeat)]
-            found.append(effort(PREFIX + strategy, trails, ends=False))
-    return found
+            efforts.append(effort(PREFIX + strategy, trails, ends=False))
+    return efforts
 
 
 def _searched(tuned: Tuned, strategy: str, path: Path, seed: int, within: float) -> Trail:

@@ -34,6 +34,6 @@ class Race(All):
 
     def _at_the_end(self) -> Question | None:
         if self._finals is None:
-            tied = [own for number in range(len(self.contests)) if len(own := self._finalists(number)) > 1]
-            self._finals = deque(place for own in tied for place in own if place not in self.repeated)
+            tied = [places for number in range(len(self.contests)) if len(places := self._finalists(number)) > 1]
+            self._finals = deque(place for places in tied for place in places if place not in self.repeated)
         return Question(self.cases[self._finals.popleft()], again=True) if self._finals else None

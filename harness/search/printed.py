@@ -31,19 +31,19 @@ def render_searches(
     if shared := shared_title(searched):
         say(console, shared)
     many = f"{repeat:,} search{'' if repeat == 1 else 'es'} per strategy"
-    asked = f"Measurements until one is within {100 * within:g} % of the fastest; {many}."
-    say(console, f"{asked} A race has a threshold of {100 * threshold:g} %. {READING}")
+    goal = f"Measurements until one is within {100 * within:g} % of the fastest; {many}."
+    say(console, f"{goal} A race has a threshold of {100 * threshold:g} %. {READING}")
     columns: list[Column[Effort]] = [
-        Column("strategy", lambda one: one.strategy, 0, text=True),
-        Column("median", lambda one: _many(one.median), 0),
-        Column(f"{100 * RARELY:g} %", lambda one: _many(one.rarely), 0),
-        Column("whole", lambda one: "" if one.whole is None else _many(one.whole), 1),
-        Column("not\nfound", lambda one: f"{one.missed:,}" if one.missed else "", 2),
+        Column("strategy", lambda effort: effort.strategy, 0, text=True),
+        Column("median", lambda effort: _many(effort.median), 0),
+        Column(f"{100 * RARELY:g} %", lambda effort: _many(effort.rarely), 0),
+        Column("whole", lambda effort: "" if effort.whole is None else _many(effort.whole), 1),
+        Column("not\nfound", lambda effort: f"{effort.missed:,}" if effort.missed else "", 2),
     ]
-    for title, own in zip(titles(searched), searched, strict=True):
-        subsection(console, f"{title}: {count(len(own.board.records), 'case')}")
-        console.print(table(console, columns, own.efforts))
-        say(console, f"fastest: {_name(own.board.fastest)}")
+    for title, contest in zip(titles(searched), searched, strict=True):
+        subsection(console, f"{title}: {count(len(contest.board.records), 'case')}")
+        console.print(table(console, columns, contest.efforts))
+        say(console, f"fastest: {_name(contest.board.fastest)}")
     if left_out:
         say(console, f"not searched: {count(left_out, 'contest')} with fewer cases")
 

@@ -55,23 +55,23 @@ def recorded(records: Sequence[Record], variants: Mapping[str, Variant]) -> tupl
     (records,) = together([records])
     tried = [record for record in latest(records) if record.status in ("invalid", "failed") or is_ranked(record)]
     places = grouped(tried, lambda record: (record.device, record.device_uuid, contest(record, variants)))
-    known = [own for own in places.values() if any(map(is_ranked, own))]
-    enough = [own for own in known if len(own) >= FEWEST]
+    known = [contest for contest in places.values() if any(map(is_ranked, contest))]
+    enough = [contest for contest in known if len(contest) >= FEWEST]
     if not enough:
         most = max(map(len, known), default=0)
         raise InputError(f"at most {most} cases compete at one n; accepted: records of a sweep with {FEWEST} or more")
-    if late := sum(record.outraced for own in enough for record in own):
+    if late := sum(record.outraced for contest in enough for record in contest):
         raise InputError(
             f"{late:,} records were outraced, sampled only until it was clear that another case is faster; accepted: "
             "records of a sweep that was measured in full (gravbench run SWEEP --search all --resume --out FOLDER)"
         )
-    found = [
+    boards = [
         Recorded(
-            own,
-            by_time(filter(is_ranked, own))[0],
-            alike(own[0], variants),
-            {record.identity: looks(record.samples_seconds) for record in own},
+            contest,
+            by_time(filter(is_ranked, contest))[0],
+            alike(contest[0], variants),
+            {record.identity: looks(record.samples_seconds) for record in contest},
         )
-        for own in enough
+        for contest in enough
     ]
-    return sorted(found, key=lambda one: (one.fastest.n, -len(one.records))), len(known) - len(enough)
+    return sorted(boards, key=lambda board: (board.fastest.n, -len(board.records))), len(known) - len(enough)

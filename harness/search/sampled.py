@@ -42,16 +42,16 @@ class Sampled(Strategy):
         self, cases: Sequence[Case], search: Search, variants: Mapping[str, Variant], clock: Clock = time.monotonic
     ) -> None:
         if missing():
-            said = f"the strategy {search.strategy} needs Optuna; install it with: pip install 'gravbench[search]'"
-            raise InputError(said)
+            needed = f"the strategy {search.strategy} needs Optuna; install it with: pip install 'gravbench[search]'"
+            raise InputError(needed)
         super().__init__(cases, search, variants, clock)
         self._studies = [
-            Study([self.cases[place] for place in own], search.strategy, search.seed + number)
-            for number, own in enumerate(self.contests)
+            Study([self.cases[place] for place in contest], search.strategy, search.seed + number)
+            for number, contest in enumerate(self.contests)
         ]
         self._turns = cycle(range(len(self.contests)))
         # Where each case stands in its own contest.
-        self._within = {place: i for own in self.contests for i, place in enumerate(own)}
+        self._within = {place: i for contest in self.contests for i, place in enumerate(contest)}
 
     def _next(self) -> int | None:
         number = next(number for number in self._turns if not self._studies[number].exhausted)
@@ -74,8 +74,8 @@ class Study:
         self._space = Space(cases)
         self._taken: set[int] = set()
         self._choices = {
-            variant: {name: values for name, values in own.items() if len(values) > 1}
-            for variant, own in self._space.parameters.items()
+            variant: {name: values for name, values in axes.items() if len(values) > 1}
+            for variant, axes in self._space.parameters.items()
         }
         self._variants = list(self._choices)
 

@@ -72,16 +72,16 @@ class Space:
 
 def place_in(values: Sequence[Any], value: Any) -> int:
     """Find a value among several: 1, 1.0 and True are equal in Python, and different values of an axis."""
-    return next(i for i, one in enumerate(values) if one == value and type(one) is type(value))
+    return next(i for i, other in enumerate(values) if other == value and type(other) is type(value))
 
 
 def _swept(points: Sequence[Point]) -> dict[str, list[Any]]:
     """Return the values of each column that points have, numbers in their order and others by their names."""
-    found: dict[str, dict[tuple[type, Any], Any]] = {}
+    by_name: dict[str, dict[tuple[type, Any], Any]] = {}
     for point in points:
         for name, value in point.items():
-            found.setdefault(name, {})[type(value), value] = value
+            by_name.setdefault(name, {})[type(value), value] = value
     return {
         name: sorted(values.values(), key=None if is_ordered(values.values()) else str)
-        for name, values in found.items()
+        for name, values in by_name.items()
     }

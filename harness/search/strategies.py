@@ -38,12 +38,12 @@ def of_plan(sweep: Sweep, todo: Plan) -> dict[Kind, Strategy]:
     if sweep.search.measures_all:
         return {}
     variants = discover(sweep.variant_folders)
-    found = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
-    for kind, strategy in found.items():
+    strategies = {kind: start(cases, sweep.search, variants) for kind, cases in todo.contests.items()}
+    for kind, strategy in strategies.items():
         for record in todo.known:
             if record.device == kind[0]:
                 strategy.tell_record(record)
-    return found
+    return strategies
 
 
 def of_names(names: Sequence[str], threshold: float) -> list[Search]:

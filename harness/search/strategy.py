@@ -79,7 +79,7 @@ class Strategy(ABC):
         for place, case in enumerate(self.cases):
             places.setdefault(contest(case, variants), []).append(place)
         self.contests = list(places.values())
-        self._contest_of = {place: number for number, own in enumerate(self.contests) for place in own}
+        self._contest_of = {place: number for number, contest in enumerate(self.contests) for place in contest}
         self._fastest: list[Answer | None] = [None] * len(self.contests)
 
     def ask(self) -> Question | None:
@@ -142,13 +142,13 @@ class Strategy(ABC):
 
     def result(self) -> list[list[Case]]:
         """Return, contest by contest, the cases that cannot be told from the fastest one, by their medians."""
-        found = []
+        orders = []
         for number in range(len(self.contests)):
             medians = {place: self._median(place) for place in self._finalists(number)}
-            told = {place: median for place, median in medians.items() if median is not None}
-            if told:
-                found.append([self.cases[place] for place in sorted(told, key=told.__getitem__)])
-        return found
+            measured = {place: median for place, median in medians.items() if median is not None}
+            if measured:
+                orders.append([self.cases[place] for place in sorted(measured, key=measured.__getitem__)])
+        return orders
 
     def told_apart(self, fastest: Sequence[Case]) -> list[str]:
         """Name the contest of each case by what sets it apart from the others of the same n."""
@@ -178,7 +178,11 @@ class Strategy(ABC):
         """Return those of a contest that cannot be told from its fastest."""
         bound = self._bound(number)
         known = [(place, self.answers[place]) for place in self.contests[number] if place in self.answers]
-        return [place for place, own in known if own.seconds is not None and not own.outraced and not own.low > bound]
+        return [
+            place
+            for place, measured in known
+            if measured.seconds is not None and not measured.outraced and not measured.low > bound
+        ]
 
     def _median(self, place: int) -> float | None:
         """Return the median, of two measurements their geometric mean; None where the second one failed."""

@@ -23,19 +23,19 @@ class Searched:
 
 def titles(searched: Sequence[Searched]) -> list[str]:
     """Name the contests: by n alone what they all share otherwise."""
-    names = Names([record for one in searched for record in one.board.records])
-    tasks = [names.title(ranking.conditions(one.board.fastest)) for one in searched]
+    names = Names([record for contest in searched for record in contest.board.records])
+    tasks = [names.title(ranking.conditions(contest.board.fastest)) for contest in searched]
     several = len(set(tasks)) > 1
     return [
-        ", ".join([*([task] if several else []), f"n = {one.board.fastest.n:,}", *one.board.apart])
-        for task, one in zip(tasks, searched, strict=True)
+        ", ".join([*([task] if several else []), f"n = {contest.board.fastest.n:,}", *contest.board.apart])
+        for task, contest in zip(tasks, searched, strict=True)
     ]
 
 
 def shared_title(searched: Sequence[Searched]) -> str:
     """Name what all contests share, nothing where they share too little."""
-    names = Names([record for one in searched for record in one.board.records])
-    tasks = {names.title(ranking.conditions(one.board.fastest)) for one in searched}
+    names = Names([record for contest in searched for record in contest.board.records])
+    tasks = {names.title(ranking.conditions(contest.board.fastest)) for contest in searched}
     return tasks.pop() if len(tasks) == 1 else ""
 
 
@@ -50,26 +50,27 @@ def searches_json(
         "contests_left_out": left_out,
         "contests": [
             {
-                "device": one.board.fastest.device,
-                **one.board.fastest.conditions,
-                "n": one.board.fastest.n,
-                "apart": list(one.board.apart),
-                "cases": len(one.board.records),
+                "device": contest.board.fastest.device,
+                **contest.board.fastest.conditions,
+                "n": contest.board.fastest.n,
+                "apart": list(contest.board.apart),
+                "cases": len(contest.board.records),
                 "fastest": {
-                    name: getattr(one.board.fastest, name) for name in ("variant", "toolkit", "axes", "median_seconds")
+                    name: getattr(contest.board.fastest, name)
+                    for name in ("variant", "toolkit", "axes", "median_seconds")
                 },
                 "strategies": [
                     {
-                        "strategy": own.strategy,
-                        "median": finite(own.median),
-                        "quantile_90": finite(own.rarely),
-                        "whole": own.whole,
-                        "not_found": own.missed,
+                        "strategy": effort.strategy,
+                        "median": finite(effort.median),
+                        "quantile_90": finite(effort.rarely),
+                        "whole": effort.whole,
+                        "not_found": effort.missed,
                     }
-                    for own in one.efforts
+                    for effort in contest.efforts
                 ],
             }
-            for one in searched
+            for contest in searched
         ],
     }
 

@@ -28,12 +28,14 @@ class Across:
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many pairs, of a case on two cards, have each verdict on seconds."""
-        return {verdict: sum(one.counts[verdict] for one in self.comparisons.values()) for verdict in Verdict}
+        return {
+            verdict: sum(comparison.counts[verdict] for comparison in self.comparisons.values()) for verdict in Verdict
+        }
 
     @property
     def differences(self) -> list[float]:
         """How far the medians of each case lie apart on the two cards where they do most, as a part of the smaller."""
-        pairs = [pair for one in self.comparisons.values() for pair in one.pairs]
+        pairs = [pair for comparison in self.comparisons.values() for pair in comparison.pairs]
         by_case = grouped(pairs, lambda pair: pair.base.identity).values()
         return [max(math.expm1(abs(math.log(pair.interval.ratio))) for pair in alike) for alike in by_case]
 
@@ -50,17 +52,17 @@ def judge_cards(records: Sequence[Record], threshold: float) -> list[Across]:
         InputError: the records are of no two cards of one kind.
     """
     on_cards = [record for record in records if record.device and record.device_uuid]
-    found = []
+    judged = []
     for (name, driver), alike in grouped(on_cards, lambda record: (record.device or "", record.driver)).items():
         cards = dict(sorted(grouped(alike, card_of).items()))
         if len(cards) < 2:
             continue
-        runs = [Run(uuid, own) for (_, uuid), own in cards.items()]
+        runs = [Run(uuid, of_card) for (_, uuid), of_card in cards.items()]
         comparisons = {
             (first, second): compare_runs(runs[first], runs[second], threshold)
             for first, second in itertools.combinations(range(len(runs)), 2)
         }
-        found.append(Across(name, driver, list(cards), threshold, comparisons))
-    if not found:
+        judged.append(Across(name, driver, list(cards), threshold, comparisons))
+    if not judged:
         raise InputError("--across-devices: the records include no two cards of one kind; accepted: records of several")
-    return found
+    return judged

@@ -55,12 +55,12 @@ def arenas(records: Iterable[Record]) -> list[Arena]:
 
     ``records`` hold one record per case, as ``gravbench.model.runs.latest`` leaves them.
     """
-    found = []
+    fields = []
     for shared, alike in sorted(grouped(filter(ranking.is_ranked, records), ranking.conditions).items()):
         for n, same_n in sorted(grouped(alike, ranking.size).items()):
-            told = [record for record in same_n if record.error_p99 and math.isfinite(record.error_p99)]
-            direct = [record for record in told if not _setting(record) and not is_partial(record)]
-            drawn = _curves([record for record in told if _setting(record)])
+            with_errors = [record for record in same_n if record.error_p99 and math.isfinite(record.error_p99)]
+            direct = [record for record in with_errors if not _setting(record) and not is_partial(record)]
+            drawn = _curves([record for record in with_errors if _setting(record)])
             if not any(len(curve) > 1 for curve, _ in drawn.values()):
                 continue
             sums = fastest_of_each(direct, named)
@@ -72,14 +72,14 @@ def arenas(records: Iterable[Record]) -> list[Arena]:
                 Point(method, _written(record, drawn[method][1] if method in drawn else ()), record, record in on_it)
                 for method, record in chosen
             ]
-            found.append(Arena(shared, n, points, len(same_n) - len(told), len(sums) - len(best)))
-    return found
+            fields.append(Arena(shared, n, points, len(same_n) - len(with_errors), len(sums) - len(best)))
+    return fields
 
 
 def front(records: Iterable[Record]) -> list[Record]:
     """Return those that no other one equals or beats in both time and error, the fastest first."""
     kept: list[Record] = []
-    for record in sorted(records, key=lambda one: (seconds(one), _error(one))):
+    for record in sorted(records, key=lambda record: (seconds(record), _error(record))):
         if not kept or _error(record) < _error(kept[-1]):
             kept.append(record)
     return kept
@@ -90,33 +90,33 @@ def _curves(records: list[Record]) -> dict[str, tuple[list[Record], tuple[str, .
 
     Behind it are the axes of accuracy along which it was measured.
     """
-    found = {}
-    for method, own in sorted(grouped(records, ranking.row).items()):
-        several = [axis for axis in KINDS if len({record.axes.get(axis) for record in own}) > 1]
-        kinds = grouped(own, lambda record: tuple(str(record.axes.get(axis)) for axis in several))  # noqa: B023
-        found.update({" ".join([method, *kind]): _curve(alike) for kind, alike in sorted(kinds.items())})
-    return found
+    curves = {}
+    for method, of_method in sorted(grouped(records, ranking.row).items()):
+        several = [axis for axis in KINDS if len({record.axes.get(axis) for record in of_method}) > 1]
+        kinds = grouped(of_method, lambda record: tuple(str(record.axes.get(axis)) for axis in several))  # noqa: B023
+        curves.update({" ".join([method, *kind]): _curve(alike) for kind, alike in sorted(kinds.items())})
+    return curves
 
 
 def _curve(records: list[Record]) -> tuple[list[Record], tuple[str, ...]]:
     """Return the fastest at each accuracy, in their order; of several axes of accuracy, what is on its own front."""
     best = fastest_of_each(records, _setting)
     settings = [dict(setting) for setting in best]
-    axes = tuple(axis for axis in ACCURACY if any(axis in own for own in settings))
-    varied = tuple(axis for axis in axes if len({own.get(axis) for own in settings}) > 1)
+    axes = tuple(axis for axis in ACCURACY if any(axis in setting for setting in settings))
+    varied = tuple(axis for axis in axes if len({setting.get(axis) for setting in settings}) > 1)
     curve = front(best.values())[::-1] if len(varied) > 1 else [best[setting] for setting in sorted(best)]
     return curve, varied or axes
 
 
 def _setting(record: Record) -> tuple[tuple[str, int | float], ...]:
     """Return the axes of accuracy that a record has and their values; nothing where it has none."""
-    own = ((axis, record.axes.get(axis)) for axis in ACCURACY)
-    return tuple((axis, value) for axis, value in own if isinstance(value, int | float))
+    values = ((axis, record.axes.get(axis)) for axis in ACCURACY)
+    return tuple((axis, value) for axis, value in values if isinstance(value, int | float))
 
 
 def _written(record: Record, axes: Iterable[str]) -> str:
-    own = dict(_setting(record))
-    return " ".join(f"{axis} {_short(own[axis])}" for axis in axes if axis in own)
+    values = dict(_setting(record))
+    return " ".join(f"{axis} {_short(values[axis])}" for axis in axes if axis in values)
 
 
 def _short(value: float) -> str:

@@ -111,33 +111,35 @@ def best(
     runs = together(runs)
     place, known = places(runs), Uncertainties(runs)
     drifts = [drift for records in runs for drift in ranking.drifted(records)]
-    found = []
+    selections = []
     for contest in _asked(contests(runs), question, device):
         selection = Selection(contest.device, contest.task, [], {}, {}, [])
         for n, same_n in sorted(grouped(contest.records, size).items()):
             _choose(selection, n, same_n, question, known, threshold, defaults)
         selection.drifts.extend(drift for drift in drifts if place(drift.anchor) == contest.device)
         if selection.choices or selection.unmeasured:
-            found.append((contest.cpu, selection))
-    if not any(one.choices for _, one in found):
+            selections.append((contest.cpu, selection))
+    if not any(selection.choices for _, selection in selections):
         raise InputError(
             f"--error {question.error:g}: every record that is accurate enough was outraced; measure them in full: "
             "gravbench run SWEEP --search all --resume --out FOLDER"
         )
     # GPUs first.
-    return [one for _, one in sorted(found, key=lambda own: (own[0], own[1].device, str(own[1].task)))]
+    return [
+        selection for _, selection in sorted(selections, key=lambda pair: (pair[0], pair[1].device, str(pair[1].task)))
+    ]
 
 
-def _asked(found: Sequence[Contest], question: Question, device: str | None) -> list[Contest]:
+def _asked(contests: Sequence[Contest], question: Question, device: str | None) -> list[Contest]:
     """Keep of each contest the records that may answer, whatever their errors are.
 
     Raises:
         InputError: nothing is left, or nothing that is right enough.
     """
-    every = [record for contest in found for record in contest.records]
+    every = [record for contest in contests for record in contest.records]
     there = [record for record in every if device is None or is_of(record, device)]
     if every and not there:
-        names = ", ".join(sorted({contest.device for contest in found}))
+        names = ", ".join(sorted({contest.device for contest in contests}))
         raise InputError(f"--device {device}: no record matches; accepted: cpu, gpu, or a part of {names}")
     types: list[str] = sorted({record.dtype for record in there})
     if question.dtype is not None and there and question.dtype not in types:
@@ -148,7 +150,10 @@ def _asked(found: Sequence[Contest], question: Question, device: str | None) -> 
         of = "of all bodies" if question.quantile == LARGEST else f"of {100 * question.quantile:g} % of the bodies"
         why = f"the smallest error {of} is {min(errors):.1e}" if errors else "no record is ok"
         raise InputError(f"--error {question.error:g}: no record is accurate enough; {why}")
-    return [replace(one, records=[record for record in one.records if id(record) in suitable]) for one in found]
+    return [
+        replace(contest, records=[record for record in contest.records if id(record) in suitable])
+        for contest in contests
+    ]
 
 
 def _choose(
@@ -199,6 +204,6 @@ def ranked(records: Sequence[Record], known: Uncertainties, threshold: float, de
         return away, place.get(record.variant, len(place)), *place_of(record.toolkit), seconds(record)
 
     within = grouped(others, lambda record: seconds(record) <= (1 + threshold) * seconds(first))
-    beyond = [over(first, one, known) for one in within.get(False, [])]
-    unclear = [one for one in beyond if not one.interval.low > 1 + threshold]
+    beyond = [over(first, record, known) for record in within.get(False, [])]
+    unclear = [behind for behind in beyond if not behind.interval.low > 1 + threshold]
     return Ranked(sorted([first, *within.get(True, [])], key=simplicity), unclear, first)

@@ -77,19 +77,22 @@ def newest(records: Sequence[Record]) -> list[Record]:
 
 def _named(runs: Iterable[Sequence[Record]]) -> dict[Card, tuple[str, str]]:
     """Name each card that shares cases, and the UUIDs of those it shares them with; a later run may add others."""
-    found: list[set[Card]] = []
+    groups: list[set[Card]] = []
     for records in runs:
         on_cards = [record for record in records if record.device and record.device_uuid]
         if len({record.device_uuid for record in on_cards}) < 2:
             continue
         for alike in grouped(on_cards, lambda record: (record.device, record.driver)).values():
             if _share(alike):
-                own = set(map(_card, alike))
-                found = [*(one for one in found if not one & own), own.union(*(one for one in found if one & own))]
+                alike_cards = set(map(_card, alike))
+                groups = [
+                    *(group for group in groups if not group & alike_cards),
+                    alike_cards.union(*(group for group in groups if group & alike_cards)),
+                ]
     return {
-        card: (f"{card[0]} (one of {len(own)})", ", ".join(sorted(uuid for _, uuid in own)))
-        for own in found
-        for card in own
+        card: (f"{card[0]} (one of {len(group)})", ", ".join(sorted(uuid for _, uuid in group)))
+        for group in groups
+        for card in group
     }
 
 
@@ -108,12 +111,12 @@ def _of(record: Record, named: dict[Card, tuple[str, str]]) -> Record:
     if (card := _card(record)) not in named:
         return record
     device, uuids = named[card]
-    own = record.__dict__ | {"device": device, "device_uuid": uuids, "card": card}
+    fields = record.__dict__ | {"device": device, "device_uuid": uuids, "card": card}
     # All of it is validated, and pydantic's own ways to make one take a second for 10,000 records. A set of ninety
     # names for each would take more room than the record.
     shared = Shared.__new__(Shared)
     shared.__setstate__({
-        "__dict__": own,
+        "__dict__": fields,
         "__pydantic_fields_set__": _ALL_FIELDS,
         "__pydantic_extra__": None,
         "__pydantic_private__": None,
@@ -131,16 +134,18 @@ def differences(records: Iterable[Record]) -> dict[str, list[Difference]]:
 
     The lists are by the name of the device that stands for the cards; one without such an anchor is empty.
     """
-    own = [record for record in records if isinstance(record, Shared)]
-    found: dict[str, list[Difference]] = {name: [] for name in dict.fromkeys(record.device or "" for record in own)}
-    repeated = repetitions(own, is_ranked)
+    shared = [record for record in records if isinstance(record, Shared)]
+    by_name: dict[str, list[Difference]] = {
+        name: [] for name in dict.fromkeys(record.device or "" for record in shared)
+    }
+    repeated = repetitions(shared, is_ranked)
     for alike in grouped(repeated, lambda same: (same[0].identity, same[0].device_uuid)).values():
         # Of another driver or source, the newest.
         by_card = dict(sorted({card_of(same[0]): same for same in alike}.items()))
         if len(by_card) > 1:
             first = next(iter(by_card.values()))
-            found[first[0].device or ""] += [_difference(card, same, first) for card, same in by_card.items()]
-    return found
+            by_name[first[0].device or ""] += [_difference(card, same, first) for card, same in by_card.items()]
+    return by_name
 
 
 def _difference(card: Card, same: Sequence[Record], first: Sequence[Record]) -> Difference:

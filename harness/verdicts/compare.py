@@ -112,14 +112,14 @@ class Comparison:
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many pairs have each verdict on seconds."""
-        found = [pair.verdict for pair in self.pairs]
-        return {verdict: found.count(verdict) for verdict in Verdict}
+        verdicts = [pair.verdict for pair in self.pairs]
+        return {verdict: verdicts.count(verdict) for verdict in Verdict}
 
     @property
     def counts_in_cycles(self) -> dict[Verdict, int]:
         """How many pairs have each verdict on clock cycles, of those whose cycles are known."""
-        found = [pair.in_cycles for pair in self.pairs]
-        return {verdict: found.count(verdict) for verdict in Verdict}
+        verdicts = [pair.in_cycles for pair in self.pairs]
+        return {verdict: verdicts.count(verdict) for verdict in Verdict}
 
     @property
     def in_full(self) -> list[Pair]:
@@ -139,7 +139,9 @@ class Comparison:
         ratio = statistics.geometric_mean(interval.ratio for interval in intervals)
         if not all(interval.bounded for interval in intervals):
             return Interval(ratio, 0.0, math.inf)
-        low, high = (statistics.geometric_mean(getattr(one, end) for one in intervals) for end in ("low", "high"))
+        low, high = (
+            statistics.geometric_mean(getattr(interval, end) for interval in intervals) for end in ("low", "high")
+        )
         return Interval(ratio, low, high)
 
     @property
@@ -182,8 +184,8 @@ def threshold(text: str) -> float:
 
 def fields(records: Iterable[Record]) -> list[str]:
     """Name what ``--by`` may take: fields of a case, and the axes that the records have."""
-    own = [name for name in stated() if name != "n"]
-    return [DEVICE, *own, *dict.fromkeys(axis for record in records for axis in record.axes)]
+    names = [name for name in stated() if name != "n"]
+    return [DEVICE, *names, *dict.fromkeys(axis for record in records for axis in record.axes)]
 
 
 def _beyond(interval: Interval, factor: float, limit: float) -> Verdict:
@@ -202,35 +204,35 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     ``scatter`` is that of anchors of such work, or a substitute where one of the runs has none although there are
     anchors. ``one_run`` says that both are of one run.
     """
-    own = span(base), span(new)
+    spans = span(base), span(new)
     variance, freedom = own_scatter(base, new)
     if scatter.substitute and freedom:  # several processes of the case itself show more than other work does
         scatter = Scatter(substitute=True)
     on_host = CPU in (base.toolkit, new.toolkit)
     known = freedom > 0 or (scatter.shows_processes and not on_host)
     # Two records of one process differ by no process.
-    told = known or (one_run and set(base.processes) == set(new.processes))
+    known_processes = known or (one_run and set(base.processes) == set(new.processes))
     wider = scatter.beside(base, new).bound(BETWEEN if known else CONFIDENCE)
     least = half_of(variance, freedom, BETWEEN)
-    interval = ratio(*own, wider, least)
-    if not (own[0].sure and own[1].sure):
+    interval = ratio(*spans, wider, least)
+    if not (spans[0].sure and spans[1].sure):
         interval = Interval(interval.ratio, 0.0, math.inf)
     factor = None
     if base.device == new.device and base.sm_clock_mhz and new.sm_clock_mhz and min(base.sm_clock_mhz) > 0:
         factor = statistics.median(new.sm_clock_mhz) / statistics.median(base.sm_clock_mhz)
     late = base.outraced or new.outraced
-    judged = told and not late
+    judged = known_processes and not late
     verdict = _beyond(interval, 1.0, limit) if judged else Verdict.UNCLEAR
     in_cycles = None if factor is None else _beyond(interval, factor, limit) if judged else Verdict.UNCLEAR
     reasons = []
     if late:
         reasons.append(Reason.OUTRACED)
-    elif not told:
+    elif not known_processes:
         without = NO_ANCHOR[new.work] if scatter.substitute else Reason.ALONE
         reasons.append(Reason.HOST if scatter.shows_processes else without)
     elif Verdict.UNCLEAR in (verdict, in_cycles):
-        dependent = own[0].dependent or own[1].dependent
-        why = _width(interval, ratio(*own, 0.0), wider, least, limit, dependent=dependent)
+        dependent = spans[0].dependent or spans[1].dependent
+        why = _width(interval, ratio(*spans, 0.0), wider, least, limit, dependent=dependent)
         reasons.append(NO_ANCHOR[new.work] if scatter.substitute and why is Reason.DRIFT else why)
     if judged and not known:
         reasons.append(Reason.WITHIN)
@@ -255,8 +257,8 @@ def _width(
         return Reason.DEPENDENT if dependent else Reason.FEW
     if interval.half_width <= limit:
         return Reason.NEAR
-    own = math.log1p(sampled.half_width)
-    if max(wider, least) <= own:
+    sampled_reach = math.log1p(sampled.half_width)
+    if max(wider, least) <= sampled_reach:
         return Reason.WIDE
     return Reason.DRIFT if wider >= least else Reason.PROCESSES
 
@@ -274,7 +276,9 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
     shared = together(runs)
     of_shared, of_cards = places(shared), places(runs)
     anchors = [Anchors([records], of_shared) for records in shared]
-    standing = {card_of(one): of_shared(one) for own in shared for one in own if isinstance(one, Shared)}
+    standing = {
+        card_of(record): of_shared(record) for records in shared for record in records if isinstance(record, Shared)
+    }
 
     def place(record: Record) -> str:
         return standing.get(card_of(record)) or of_cards(record)
@@ -286,7 +290,7 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
 
     def identity(record: Record) -> tuple[Hashable, str]:
         several = any(counted[record.identity, record.device] > 1 for counted in once)
-        if several and all((record.identity, card_of(record)) in own for own in measured):
+        if several and all((record.identity, card_of(record)) in keys for keys in measured):
             return record.identity, of_cards(record)
         return record.identity, place(record) if several or not record.device else record.device
 
@@ -300,8 +304,8 @@ def compare_runs(base: Run, new: Run, limit: float = THRESHOLD, elsewhere: Seque
             return replace(seen[which], fresh=True)
         return _scatter(anchors, (base, new), place)
 
-    found = _compare(old, young, place, anchors, identity, limit, wider)
-    return replace(found, elsewhere=len(elsewhere)) if seen else found
+    comparison = _compare(old, young, place, anchors, identity, limit, wider)
+    return replace(comparison, elsewhere=len(elsewhere)) if seen else comparison
 
 
 def compare_values(
@@ -321,10 +325,10 @@ def compare_values(
     (records,) = [run.records] if by == DEVICE else together([run.records])
     place = places([records])
 
-    def own(record: Record) -> Value | None:
+    def value_of(record: Record) -> Value | None:
         return record.part(by) if by != DEVICE else place(record) if record.device else None
 
-    selected = grouped(latest(records), own)
+    selected = grouped(latest(records), value_of)
     there = [value for value in selected if value is not None]
     order = sorted(there, key=lambda value: _order(by, value, selected[value], defaults))
     names = {str(value): value for value in order}
@@ -334,8 +338,8 @@ def compare_values(
     values = [names[word] for word in dict.fromkeys(chosen)] or order
     if len(values) < 2:
         offered = ", ".join(names)
-        asked = "--values names only one" if chosen else "there is only one"
-        raise InputError(f"--by {by}: two values are needed and {asked}; {run.name} has {offered or 'none'}")
+        given = "--values names only one" if chosen else "there is only one"
+        raise InputError(f"--by {by}: two values are needed and {given}; {run.name} has {offered or 'none'}")
 
     def identity(record: Record) -> tuple[str, str]:
         return _without(record, by, values[0], defaults), "" if by == DEVICE else place(record)
@@ -369,8 +373,8 @@ def _without(record: Record, by: str, stand_in: Value, defaults: Defaults) -> st
 
 def away(record: Record, defaults: Defaults) -> dict[str, Value]:
     """Return the axes whose values are not the defaults of the record's variant."""
-    own = defaults.get(record.variant, {})
-    return {name: value for name, value in record.axes.items() if name not in own or own[name] != value}
+    usual = defaults.get(record.variant, {})
+    return {name: value for name, value in record.axes.items() if name not in usual or usual[name] != value}
 
 
 def _compare(
@@ -399,7 +403,11 @@ def _compare(
         only_new=[record for which, record in young.items() if which not in old and is_ranked(record)],
         not_ok_base=[record for record in old.values() if not is_ranked(record)],
         not_ok_new=[record for record in young.values() if not is_ranked(record)],
-        scatters={which: sorted(own, key=lambda one: one.of_ratio) for which, own in used.items() if own},
+        scatters={
+            which: sorted(scatters, key=lambda scatter: scatter.of_ratio)
+            for which, scatters in used.items()
+            if scatters
+        },
         unanchored=_unanchored(by_work, (base, new), anchors, place) if any(anchors) else {},
     )
 
@@ -423,10 +431,10 @@ def _unanchored(
     by_work: Mapping[tuple[str, Work], Sequence[Pair]], runs: Sequence[Run], anchors: Sequence[Anchors], place: Place
 ) -> dict[tuple[str, Work], list[str]]:
     """Name the runs that have no anchor of a kind of work that is compared."""
-    found = {}
+    by_kind = {}
     for which, (pair, *_) in by_work.items():
         sides = zip(runs, anchors, (pair.base, pair.new), strict=True)
-        names = [run.name for run, own, record in sides if own.of(record, place(record)) is None]
+        names = [run.name for run, anchors_of_run, record in sides if anchors_of_run.of(record, place(record)) is None]
         if names:
-            found[which] = list(dict.fromkeys(names))
-    return found
+            by_kind[which] = list(dict.fromkeys(names))
+    return by_kind

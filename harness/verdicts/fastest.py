@@ -83,8 +83,8 @@ class Choice(BaseModel):
 
     def errors(self, quantile: float) -> Errors | None:
         """Return this quantile of the relative errors at each n; None where it has none."""
-        found: Errors | None = getattr(self, QUANTILES[quantile])
-        return found
+        errors: Errors | None = getattr(self, QUANTILES[quantile])
+        return errors
 
 
 class Measured(BaseModel):
@@ -101,11 +101,15 @@ class Measured(BaseModel):
     def _consistent(self) -> Measured:
         if any(first >= second for first, second in itertools.pairwise(self.n)):
             raise ValueError("n in ascending order, each once")
-        for one in self.choices:
-            lists = {name: own for name in QUANTILES.values() if (own := getattr(one, name)) is not None}
+        for choice in self.choices:
+            lists = {
+                name: quantile_errors
+                for name in QUANTILES.values()
+                if (quantile_errors := getattr(choice, name)) is not None
+            }
             if not lists:
                 raise ValueError(f"a choice with one of {', '.join(QUANTILES.values())}")
-            if any(len(values) != len(self.n) for values in (*lists.values(), one.seconds)):
+            if any(len(values) != len(self.n) for values in (*lists.values(), choice.seconds)):
                 raise ValueError(f"{', '.join(lists)} and seconds with {len(self.n)} values each, one for every n")
         return self
 
@@ -116,19 +120,19 @@ class Measured(BaseModel):
         can, and the time as n squared, which is the most that a force takes: no choice wins where it was not measured.
         """
         errors = choice.errors(quantile) or [None] * len(self.n)
-        own = [
+        points = [
             (size, error, seconds)
             for size, error, seconds in zip(self.n, errors, choice.seconds, strict=True)
             if error is not None and seconds is not None
         ]
-        if not own:
+        if not points:
             return None
-        above = bisect_left(own, n, key=lambda found: found[0])
-        first, error, seconds = own[max(above - 1, 0)]
-        second, other_error, other_seconds = own[min(above, len(own) - 1)]
+        above = bisect_left(points, n, key=lambda point: point[0])
+        first, error, seconds = points[max(above - 1, 0)]
+        second, other_error, other_seconds = points[min(above, len(points) - 1)]
         if above == 0 or second == n:
             return other_error, other_seconds
-        if above == len(own):
+        if above == len(points):
             return error * (n / first), seconds * (n / first) ** 2
         part = math.log(n / first) / math.log(second / first)
         return max(error, other_error), seconds ** (1 - part) * other_seconds**part
@@ -141,10 +145,10 @@ class Measured(BaseModel):
         One with ``equal_mass`` is fast where all bodies weigh the same, and left out elsewhere.
         """
         return [
-            (choice, *found)
+            (choice, *error_and_seconds)
             for choice in self.choices
             if choice.dtype in dtypes and (equal_masses or choice.axes.get(EQUAL_MASS) != 1)
-            if (found := self.at(choice, n, quantile)) is not None
+            if (error_and_seconds := self.at(choice, n, quantile)) is not None
         ]
 
 
@@ -160,7 +164,7 @@ class Table(BaseModel):
 
     def of(self, toolkit: str) -> Measured | None:
         """Return what it has of a toolkit."""
-        return next((one for one in self.measured if one.toolkit == toolkit), None)
+        return next((measured for measured in self.measured if measured.toolkit == toolkit), None)
 
 
 def read(path: Path) -> Table:
@@ -171,19 +175,19 @@ def read(path: Path) -> Table:
     """
     try:
         resolved = path.resolve()
-        found = resolved.stat()
+        status = resolved.stat()
     except (OSError, ValueError) as error:  # the latter of a name with a null byte
         raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    return _read(resolved, found.st_mtime_ns, found.st_size)
+    return _read(resolved, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache
 def _read(path: Path, _written: int, _size: int) -> Table:
-    found = document.read(path, keys="measured")
-    table = validated(Table, found.data, found)
+    content = document.read(path, keys="measured")
+    table = validated(Table, content.data, content)
     for i, measured in enumerate(table.measured):
         for j, choice in enumerate(measured.choices):
-            _check(choice, measured.toolkit, lambda *key, i=i, j=j: found.where(("measured", i, "choices", j, *key)))
+            _check(choice, measured.toolkit, lambda *key, i=i, j=j: content.where(("measured", i, "choices", j, *key)))
     return table
 
 
@@ -254,19 +258,21 @@ def make(
     records = list(newest.values())
     if not records:
         raise InputError("--save: these runs have no ok record of an exact force; accepted: a run with some")
-    tasks = [dict(found) for found in {tuple((task(record) | record.contents).items()) for record in records}]
+    tasks = [dict(conditions) for conditions in {tuple((task(record) | record.contents).items()) for record in records}]
     if len(tasks) > 1:
-        names = "; ".join(sorted(", ".join(f"{key} {value}" for key, value in found.items()) for found in tasks))
+        names = "; ".join(
+            sorted(", ".join(f"{key} {value}" for key, value in conditions.items()) for conditions in tasks)
+        )
         raise InputError(f"--save: the records have several kinds of bodies ({names}); accepted: one")
     known = Uncertainties([run.records for run in runs], lambda record: record.device or "")
-    defaults = {name: one.defaults for name, one in variants.items()}
+    defaults = {name: variant.defaults for name, variant in variants.items()}
     measured = []
     by_toolkit = grouped(records, lambda record: record.toolkit)
-    for toolkit, own in sorted(by_toolkit.items(), key=lambda item: place_of(item[0])):
-        devices = sorted({record.device or "" for record in own})
+    for toolkit, of_toolkit in sorted(by_toolkit.items(), key=lambda item: place_of(item[0])):
+        devices = sorted({record.device or "" for record in of_toolkit})
         if len(devices) > 1:
             raise InputError(f"--save: {toolkit} was measured on {' and '.join(devices)}; accepted: one, by --device")
-        measured.append(_measured(own, known, threshold, defaults))
+        measured.append(_measured(of_toolkit, known, threshold, defaults))
     return Table(
         runs=[run.name for run in runs],
         threshold=threshold,
@@ -300,18 +306,20 @@ def _measured(records: list[Record], known: Uncertainties, threshold: float, def
     largest_first = sorted(QUANTILES, reverse=True)
     for quantile, together, dtype, masses in itertools.product(largest_first, at.values(), get_args(Dtype), (0, 1)):
         able = [
-            one
-            for one in together
-            if one.dtype == dtype and (masses or one.axes.get(EQUAL_MASS) != 1) and _error(one, quantile) < math.inf
+            record
+            for record in together
+            if record.dtype == dtype
+            and (masses or record.axes.get(EQUAL_MASS) != 1)
+            and _error(record, quantile) < math.inf
         ]
         for record in _for_every_error(able, quantile, known, threshold, defaults):
             chosen.setdefault(what(record), quantile)
     choices = []
-    for own, quantile in chosen.items():
-        by_n = {one.n: one for one in alike[own]}
+    for configuration, quantile in chosen.items():
+        by_n = {record.n: record for record in alike[configuration]}
         choices.append(([by_n.get(n) for n in sizes], quantile))
-    choices.sort(key=lambda found: [seconds(one) if one else math.inf for one in found[0][::-1]])
-    made = [_choice(found, quantile) for found, quantile in choices]
+    choices.sort(key=lambda choice: [seconds(record) if record else math.inf for record in choice[0][::-1]])
+    made = [_choice(records_of, quantile) for records_of, quantile in choices]
     return Measured(toolkit=records[0].toolkit, device=records[0].device or "", n=sizes, choices=made)
 
 
@@ -333,23 +341,23 @@ def _error(record: Record, quantile: float) -> float:
     return math.inf if getattr(record, QUANTILES[quantile]) is None else error_of(record, quantile)
 
 
-def _choice(found: Sequence[Record | None], largest: float) -> Choice:
+def _choice(records: Sequence[Record | None], largest: float) -> Choice:
     """Write what one configuration gave at each n, with as many digits as are significant.
 
     There are errors of the quantiles up to ``largest``.
     """
-    first = next(filter(None, found))
+    first = next(filter(None, records))
     # Up, so that no error is larger than the table says.
     up = Context(prec=ERROR_DIGITS, rounding=ROUND_UP)
     errors: dict[str, Errors] = {}
     for quantile, name in QUANTILES.items():
-        own = [_error(one, quantile) if one and quantile <= largest else math.inf for one in found]
-        if min(own) < math.inf:
-            errors[name] = [float(up.create_decimal(str(one))) if one < math.inf else None for one in own]
+        values = [_error(record, quantile) if record and quantile <= largest else math.inf for record in records]
+        if min(values) < math.inf:
+            errors[name] = [float(up.create_decimal(str(value))) if value < math.inf else None for value in values]
     return Choice(
         variant=first.variant,
         dtype=first.dtype,
         axes=first.axes,
-        seconds=[float(f"{one.median_seconds:.{TIME_DIGITS - 1}e}") if one else None for one in found],
+        seconds=[float(f"{record.median_seconds:.{TIME_DIGITS - 1}e}") if record else None for record in records],
         **errors,
     )

@@ -58,8 +58,8 @@ def ladders(records: Iterable[Record], parents: Parents) -> Ladders:
     """
     alike = grouped(filter(is_ranked, records), conditions)
     return {
-        shared: {n: _rungs(same_n, parents) for n, same_n in sorted(grouped(own, size).items())}
-        for shared, own in sorted(alike.items())
+        shared: {n: _rungs(same_n, parents) for n, same_n in sorted(grouped(of_conditions, size).items())}
+        for shared, of_conditions in sorted(alike.items())
     }
 
 
@@ -71,14 +71,16 @@ def first_step(record: Record, records: Iterable[Record], parents: Parents) -> R
     presupposes, or else nothing. None where the first variant was not measured.
     """
     name, presupposed = root(record.variant, parents), _presupposed(record)
-    first = [one for one in records if one.variant == name and _presupposed(one) in (presupposed, "")]
+    first = [
+        candidate for candidate in records if candidate.variant == name and _presupposed(candidate) in (presupposed, "")
+    ]
     alike = grouped(
         first,
-        lambda one: (
-            one.dtype != record.dtype,
-            one.toolkit != record.toolkit,
-            place_of(one.toolkit),
-            _presupposed(one) != presupposed,
+        lambda candidate: (
+            candidate.dtype != record.dtype,
+            candidate.toolkit != record.toolkit,
+            place_of(candidate.toolkit),
+            _presupposed(candidate) != presupposed,
         ),
     )
     return fastest(alike[min(alike)]) if alike else None
@@ -129,8 +131,8 @@ def fastest_with_stages(records: Iterable[Record]) -> dict[tuple[Conditions, str
 def over_theta(records: Iterable[Record]) -> dict[tuple[Conditions, str, int], list[Record]]:
     """Return, for each variant and n with several theta, the fastest record of each theta in their order."""
     with_theta = (record for record in records if isinstance(record.axes.get("theta"), int | float))
-    found = _series(with_theta, lambda record: (*_technique(record), record.n), lambda record: record.axes["theta"])
-    return {which: alike for which, alike in found.items() if len(alike) > 1}
+    series = _series(with_theta, lambda record: (*_technique(record), record.n), lambda record: record.axes["theta"])
+    return {which: alike for which, alike in series.items() if len(alike) > 1}
 
 
 def over_gpus(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Record]]:
@@ -139,12 +141,12 @@ def over_gpus(records: Iterable[Record]) -> dict[tuple[Conditions, str], list[Re
     They are in the order of n and then of that number; what presupposes something of the bodies is apart.
     """
     others = {axis: usual for axis, usual in TOLD.items() if axis != "gpus"}
-    found = _series(
+    series = _series(
         (record for record in records if "gpus" in record.axes),
         lambda record: (conditions(record), f"{with_axes(record, others)}, {record.toolkit}"),
         lambda record: (record.n, record.gpus),
     )
-    return {which: alike for which, alike in found.items() if any(record.gpus > 1 for record in alike)}
+    return {which: alike for which, alike in series.items() if any(record.gpus > 1 for record in alike)}
 
 
 def _series(
@@ -152,7 +154,10 @@ def _series(
 ) -> dict[Any, list[Record]]:
     """Return for each technique the fastest record at each place, in the order of these."""
     alike = sorted(grouped(filter(is_ranked, records), technique).items())
-    return {which: [one for _, one in sorted(fastest_of_each(own, place).items())] for which, own in alike}
+    return {
+        which: [fastest for _, fastest in sorted(fastest_of_each(records_alike, place).items())]
+        for which, records_alike in alike
+    }
 
 
 def _technique(record: Record) -> tuple[Conditions, str]:

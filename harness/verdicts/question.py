@@ -119,7 +119,7 @@ def fastest_of_each(
 ) -> dict[Key, Record]:
     """Return the fastest record of each key, in the order of first use."""
     alike = grouped(filter(question.admits, records), key)
-    return {which: by_time(own)[0] for which, own in alike.items()}
+    return {which: by_time(records_alike)[0] for which, records_alike in alike.items()}
 
 
 def contests(runs: Sequence[Sequence[Record]]) -> list[Contest]:
@@ -128,7 +128,7 @@ def contests(runs: Sequence[Sequence[Record]]) -> list[Contest]:
     ``runs`` are those that ``gravbench.verdicts.cards.together`` returns.
     """
     place = places(runs)
-    newest = {(one.identity, place(one)): one for one in latest(record for run in runs for record in run)}
+    newest = {(record.identity, place(record)): record for record in latest(record for run in runs for record in run)}
     there = [record for record in newest.values() if is_ranked(record) and error_of(record, LARGEST) < math.inf]
     several = ranking.told_apart(there)
 
@@ -144,11 +144,11 @@ def contests(runs: Sequence[Sequence[Record]]) -> list[Contest]:
 
 def over(fastest: Record, record: Record, known: Uncertainties) -> Behind:
     """Say how far a record is behind the fastest, as a ratio of their medians."""
-    own, other = span(fastest), span(record)
+    fastest_span, other = span(fastest), span(record)
     scatter = known.wider(fastest, record)
-    found = ratio(own, other, scatter.of_ratio, half_of(*own_scatter(fastest, record), CONFIDENCE))
+    interval = ratio(fastest_span, other, scatter.of_ratio, half_of(*own_scatter(fastest, record), CONFIDENCE))
     narrow = not (known.includes_processes(fastest) and known.includes_processes(record))
-    return Behind(record, found, own.sure and other.sure, narrow)
+    return Behind(record, interval, fastest_span.sure and other.sure, narrow)
 
 
 def error_of(record: Record, quantile: float) -> float:
@@ -159,7 +159,7 @@ def error_of(record: Record, quantile: float) -> float:
     if quantile == LARGEST:
         error = largest_error(record)
     else:
-        there = (getattr(record, name) for one, name in sorted(QUANTILES.items()) if one >= quantile)
+        there = (getattr(record, name) for part, name in sorted(QUANTILES.items()) if part >= quantile)
         error = next((error for error in there if error is not None), math.inf)
     return error if math.isfinite(error) else math.inf
 

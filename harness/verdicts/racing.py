@@ -46,8 +46,8 @@ def _lower_end(samples: Sequence[float], look: int, confidence: float) -> float:
     """
     count, confidence = effective(samples), 1 - (1 - confidence) / 2 ** (look + 1)
     if rank(len(samples), confidence):
-        found = bounds(samples, confidence, count)
-        return found[0] if found else 0.0
+        interval = bounds(samples, confidence, count)
+        return interval[0] if interval else 0.0
     if count <= 1:
         return 0.0
     deviation = statistics.stdev(samples) / math.sqrt(count)

@@ -101,8 +101,8 @@ def named(record: Record) -> str:
 
 def with_axes(record: Record, usual: Mapping[str, Value]) -> str:
     """Name a variant, with each of these axes whose value is not the usual one."""
-    own = [word(axis, at) for axis, at in record.axes.items() if axis in usual and at != usual[axis]]
-    return " ".join([record.variant, *own])
+    changed = [word(axis, at) for axis, at in record.axes.items() if axis in usual and at != usual[axis]]
+    return " ".join([record.variant, *changed])
 
 
 def unbounded(record: Record) -> bool:
@@ -119,18 +119,20 @@ def conditions(record: Record) -> Conditions:
 
 def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
     """Put together what has the same key, in the order of first use."""
-    found: dict[Key, list[Thing]] = {}
-    for one in things:
-        found.setdefault(key(one), []).append(one)
-    return found
+    groups: dict[Key, list[Thing]] = {}
+    for thing in things:
+        groups.setdefault(key(thing), []).append(thing)
+    return groups
 
 
 def told_apart(records: Iterable[Record]) -> set[str]:
     """Name the conditions in which records differ; a file's content where files of one name do."""
     # Records of one task share its conditions: each is looked at once.
-    tasks = list({id(own): own for own in (record.conditions for record in records)}.values())
-    found = {name: {(own.get(part.content_of), own.get(name)) for own in tasks} for name, part in CONDITIONS.items()}
-    return {name for name, pairs in found.items() if len(pairs) > len({owner for owner, _ in pairs})}
+    tasks = list({id(task): task for task in (record.conditions for record in records)}.values())
+    pairs_of = {
+        name: {(task.get(part.content_of), task.get(name)) for task in tasks} for name, part in CONDITIONS.items()
+    }
+    return {name for name, pairs in pairs_of.items() if len(pairs) > len({owner for owner, _ in pairs})}
 
 
 def ladder_order(names: Collection[str], parents: Parents) -> list[str]:
@@ -171,12 +173,12 @@ def repetitions(records: Iterable[Record], chosen: Callable[[Record], bool] = bo
 
 def drifts(records: Iterable[Record]) -> list[Drift]:
     """Say how far the repetitions of each anchor lie apart."""
-    found = []
+    drifted_anchors = []
     for repeated in repetitions(records):
         medians = [seconds(record) for record in repeated if is_ranked(record)]
         spread = (max(medians) - min(medians)) / statistics.median(medians) if len(medians) > 1 else None
-        found.append(Drift(repeated[0], len(medians), len(repeated) - len(medians), spread))
-    return found
+        drifted_anchors.append(Drift(repeated[0], len(medians), len(repeated) - len(medians), spread))
+    return drifted_anchors
 
 
 def drifted(records: Iterable[Record]) -> list[Drift]:

@@ -111,10 +111,10 @@ def span(record: Record) -> Span:
     if not samples or not min(samples) > 0 or not math.isfinite(sum(samples)):
         return Span(median, 0.0, math.inf, sure=False)
     count = sum(map(effective, record.groups)) if record.processes else len(samples)
-    found = bounds(samples, (1 + CONFIDENCE) / 2, count)
-    if found is None:
+    interval = bounds(samples, (1 + CONFIDENCE) / 2, count)
+    if interval is None:
         return Span(median, min(samples), max(samples), sure=False)
-    low, high = found
+    low, high = interval
     if low <= 0:
         return Span(median, 0.0, math.inf, sure=False, dependent=True)
     # The mean of several processes may lie outside of what bounds the median of all samples.
@@ -173,12 +173,12 @@ class Anchors:
         anchors = self._by_work.get((place or self._place(record), record.work), [])
         if not anchors:
             return None
-        own = seconds(record)
-        shorter = [anchor for anchor in anchors if anchor.seconds <= own]
-        longer = [anchor for anchor in anchors if anchor.seconds > own]
+        record_seconds = seconds(record)
+        shorter = [anchor for anchor in anchors if anchor.seconds <= record_seconds]
+        longer = [anchor for anchor in anchors if anchor.seconds > record_seconds]
         if not (shorter and longer):
             return (longer[:1] or shorter[-1:])[0].scatter
-        return _between(shorter[-1], longer[0], own)
+        return _between(shorter[-1], longer[0], record_seconds)
 
     def widest(self, record: Record, place: str | None = None) -> Scatter:
         """Return the largest scatter of any anchor on the record's device; of all devices if its work is on both.
@@ -221,15 +221,17 @@ def _by_time(repeated: Iterable[Sequence[Record]]) -> list[Anchor]:
     """
     by_process = grouped(repeated, lambda same: scatter_of(same).fresh)
     cases = grouped(by_process.get(True) or by_process[False], lambda same: same[0].identity).values()
-    found = sorted(
-        (Anchor(_middle(runs), _pooled(list(map(scatter_of, runs)))) for runs in cases), key=lambda one: one.seconds
+    anchors = sorted(
+        (Anchor(_middle(runs), _pooled(list(map(scatter_of, runs)))) for runs in cases),
+        key=lambda anchor: anchor.seconds,
     )
 
     def about(anchor: Anchor) -> float:
-        return next(other.seconds for other in found if other.seconds * ALIKE_IN_TIME >= anchor.seconds)
+        return next(other.seconds for other in anchors if other.seconds * ALIKE_IN_TIME >= anchor.seconds)
 
     return [
-        Anchor(first, noisiest([anchor.scatter for anchor in alike])) for first, alike in grouped(found, about).items()
+        Anchor(first, noisiest([anchor.scatter for anchor in alike]))
+        for first, alike in grouped(anchors, about).items()
     ]
 
 
@@ -241,9 +243,9 @@ def _of_all_cards(repeated: Iterable[list[Record]]) -> Iterable[list[Record]]:
     """Put together the repetitions of an anchor by cards that share cases: what cards differ by is scatter of them."""
 
     def which(same: list[Record]) -> Hashable:
-        one = same[0]
-        known = one.identity, one.device_uuid, one.driver, one.code_sha256
-        return known if isinstance(one, Shared) else id(same)
+        first = same[0]
+        known = first.identity, first.device_uuid, first.driver, first.code_sha256
+        return known if isinstance(first, Shared) else id(same)
 
     return (list(itertools.chain(*alike)) for alike in grouped(repeated, which).values())
 
@@ -266,15 +268,17 @@ def scatter_of(same: Sequence[Record]) -> Scatter:
     return Scatter(deviation, (fresh if of_several else len(same)) - 1, of_several, processes_each)
 
 
-def _pooled(found: Sequence[Scatter]) -> Scatter:
-    freedom = sum(one.freedom for one in found)
-    deviation = math.sqrt(sum(one.deviation**2 * one.freedom for one in found) / freedom)
-    return Scatter(deviation, freedom, all(one.fresh for one in found), max(one.processes for one in found))
+def _pooled(scatters: Sequence[Scatter]) -> Scatter:
+    freedom = sum(scatter.freedom for scatter in scatters)
+    deviation = math.sqrt(sum(scatter.deviation**2 * scatter.freedom for scatter in scatters) / freedom)
+    return Scatter(
+        deviation, freedom, all(scatter.fresh for scatter in scatters), max(scatter.processes for scatter in scatters)
+    )
 
 
 def noisiest(scatters: Sequence[Scatter]) -> Scatter:
     """Pool the scatters of anchors, unless the noisiest differs from the others: then take it alone."""
-    ordered = sorted(scatters, key=lambda one: one.deviation)
+    ordered = sorted(scatters, key=lambda scatter: scatter.deviation)
     if len(ordered) > 1:
         from scipy.special import fdtrc
 
@@ -292,14 +296,16 @@ def own_scatter(base: Record, new: Record) -> tuple[float, int]:
     The processes of both sides are taken to scatter alike. The freedom is 0 where one process measured each side, and
     where it is not known which did.
     """
-    if not (base.processes and new.processes) or min(min(one.samples_seconds) for one in (base, new)) <= 0:
+    if not (base.processes and new.processes) or min(min(record.samples_seconds) for record in (base, new)) <= 0:
         return 0.0, 0
     sides = [record.groups for record in (base, new)]
-    found = list(map(between, sides))
-    freedom = sum(own for _, own in found)
+    deviations = list(map(between, sides))
+    freedom = sum(degrees for _, degrees in deviations)
     if not freedom:
         return 0.0, 0
-    return sum(one * own for one, own in found) / freedom * sum(1 / len(side) for side in sides), freedom
+    return sum(variance * degrees for variance, degrees in deviations) / freedom * sum(
+        1 / len(side) for side in sides
+    ), freedom
 
 
 def places(runs: Iterable[Sequence[Record]]) -> Place:

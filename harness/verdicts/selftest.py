@@ -60,13 +60,13 @@ class SelfTest:
     @property
     def cases(self) -> list[Repeated]:
         """The pairs of each case, the widest interval first."""
-        found = grouped(self.pairs, lambda pair: (pair.base.key, pair.base.device_uuid or pair.base.device))
-        return sorted(map(Repeated, found.values()), key=lambda one: (-one.half_width, -one.difference))
+        by_case = grouped(self.pairs, lambda pair: (pair.base.key, pair.base.device_uuid or pair.base.device))
+        return sorted(map(Repeated, by_case.values()), key=lambda case: (-case.half_width, -case.difference))
 
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many pairs have each verdict."""
-        return {verdict: sum(one.counts[verdict] for one in self.comparisons) for verdict in Verdict}
+        return {verdict: sum(comparison.counts[verdict] for comparison in self.comparisons) for verdict in Verdict}
 
     @property
     def false(self) -> int:
@@ -98,12 +98,12 @@ class SelfTest:
     def quiet_threshold(self) -> float:
         """The threshold at and above which no pair would have had a false verdict."""
         # No unbounded interval has a say: its bounds are 0 and infinity.
-        found = [
+        thresholds = [
             max(pair.interval.low * factor, 1 / (pair.interval.high * factor)) - 1
             for pair in self.pairs
             for factor in {1.0, (pair.cycles or pair.interval.ratio) / pair.interval.ratio}
         ]
-        return max(0.0, *found)
+        return max(0.0, *thresholds)
 
 
 def round_folder(folder: Path, number: int) -> Path:
@@ -117,15 +117,15 @@ def read_rounds(folder: Path) -> list[Run]:
     Raises:
         InputError: there are fewer than two.
     """
-    found: list[Run] = []
-    while (path := round_folder(folder, len(found) + 1)).joinpath(RECORDS).is_file():
-        found.append(Run(path.name, RecordFile(path).read()))
-    if len(found) < 2:
+    rounds: list[Run] = []
+    while (path := round_folder(folder, len(rounds) + 1)).joinpath(RECORDS).is_file():
+        rounds.append(Run(path.name, RecordFile(path).read()))
+    if len(rounds) < 2:
         raise InputError(
-            f"--from {folder}: it has {len(found)} rounds ({ROUND}1/{RECORDS}, ...) and two are needed; "
+            f"--from {folder}: it has {len(rounds)} rounds ({ROUND}1/{RECORDS}, ...) and two are needed; "
             "`gravbench selftest --out FOLDER` makes them"
         )
-    return found
+    return rounds
 
 
 def judge_rounds(rounds: Sequence[Run], threshold: float) -> SelfTest:
@@ -135,7 +135,7 @@ def judge_rounds(rounds: Sequence[Run], threshold: float) -> SelfTest:
     of the other pairs show what processes differ by.
     """
     pairs = list(zip(rounds[::2], rounds[1::2], strict=False))
-    found = [
-        compare_runs(*pair, threshold, [one for other in pairs if other is not pair for one in other]) for pair in pairs
+    comparisons = [
+        compare_runs(*pair, threshold, [run for other in pairs if other is not pair for run in other]) for pair in pairs
     ]
-    return SelfTest(len(rounds), threshold, found)
+    return SelfTest(len(rounds), threshold, comparisons)

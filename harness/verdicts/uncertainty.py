@@ -23,9 +23,11 @@ class Uncertainties:
         """``runs`` are whole files of records: ``latest`` keeps no repetitions. ``place`` names a record's device."""
         place = place or places(runs)
         self._everywhere = Anchors(runs, place)
-        own = [Anchors([records], place) for records in runs]
+        anchors_of = [Anchors([records], place) for records in runs]
         # By the records themselves: equal ones may stand in two runs.
-        self._of_run = {id(record): anchors for anchors, records in zip(own, runs, strict=True) for record in records}
+        self._of_run = {
+            id(record): anchors for anchors, records in zip(anchors_of, runs, strict=True) for record in records
+        }
 
     def scatter(self, record: Record) -> Scatter:
         """Return the scatter of medians of as many processes as measured the record, by the run's anchors of such work.
@@ -85,9 +87,9 @@ class Uncertainties:
 
     def indistinct(self, best: Record, others: Iterable[Record]) -> int:
         """Count those of the others that cannot be told from the best: the intervals overlap, or one has none."""
-        own = self.interval(best)
+        of_best = self.interval(best)
         intervals = [self.interval(record) for record in others]
-        return sum(own is None or found is None or found[0] <= own[1] for found in intervals)
+        return sum(of_best is None or interval is None or interval[0] <= of_best[1] for interval in intervals)
 
 
 SAMPLES_ALONE = Uncertainties()

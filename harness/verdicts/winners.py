@@ -90,19 +90,19 @@ def winners(runs: Sequence[Sequence[Record]], parents: Parents, question: Questi
     """
     runs = together(runs)
     known = Uncertainties(runs)
-    asked = [replace(question, error=limit) for limit in sorted({*LIMITS, question.error}, reverse=True)]
+    questions = [replace(question, error=limit) for limit in sorted({*LIMITS, question.error}, reverse=True)]
     fields = []
     for contest in contests(runs):
         there = [record for record in contest.records if not record.outraced]
         wins = [
             win
             for n, same_n in sorted(grouped(there, size).items())
-            for one in asked
-            if (win := _win(n, one, same_n, parents, known))
+            for limited in questions
+            if (win := _win(n, limited, same_n, parents, known))
         ]
         if wins:
             largest = max(map(size, there))
-            gains = _gains([one for one in there if size(one) == largest], parents, known)
+            gains = _gains([record for record in there if size(record) == largest], parents, known)
             fields.append(Field(contest.device, contest.cpu, contest.task, question, wins, len(there), gains))
     return sorted(fields, key=lambda field: (field.cpu, -field.records))
 
