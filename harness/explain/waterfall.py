@@ -93,24 +93,27 @@ def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | 
         ),
     ]
     if work.stage:
-        stages = record.stages_seconds
-        others = record.median_seconds - stages[work.stage]
-        least = (work.launches - 1) * small_launch(ceilings)
-        known = ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in stages.items() if name != work.stage)
-        reason = (
-            f"the rest of the evaluation beyond its stage {work.stage} ({1e6 * stages[work.stage]:.0f} µs); the other "
-            "stages,"
-            f" each measured separately, in µs: {known} (from the record)"
-        )
-        if others < least:  # a stage that is measured separately takes longer
-            reason = (
-                f"{work.launches - 1} small kernels of {1e6 * small_launch(ceilings):.2f} µs each"
-                f" ({ceilings.source('launch_small')})"
-            )
-        others = max(others, least)
-        parts.append(Part("other stages", others * PICO / record.evaluated, reason))
+        parts.append(_other_stages(record, work, ceilings))
     rest = measured - sum(part.picoseconds for part in parts)
     return (*parts, Part(UNEXPLAINED, rest, f"not explained by the model, {rest / measured:+.1%} of the time"))
+
+
+def _other_stages(record: Record, work: Work, ceilings: Peaks) -> Part:
+    """Return what is launched beside the stage of the kernel."""
+    stages, small = record.stages_seconds, small_launch(ceilings)
+    assert record.median_seconds is not None
+    seconds = record.median_seconds - stages[work.stage]
+    least = (work.launches - 1) * small
+    if seconds < least:  # a stage that is measured separately takes longer
+        seconds = least
+        reason = f"{work.launches - 1} small kernels of {1e6 * small:.2f} µs each ({ceilings.source('launch_small')})"
+    else:
+        others = ", ".join(f"{name} {1e6 * own:.0f}" for name, own in stages.items() if name != work.stage)
+        reason = (
+            f"the rest of the evaluation beyond its stage {work.stage} ({1e6 * stages[work.stage]:.0f} µs); the other "
+            f"stages, each measured separately, in µs: {others} (from the record)"
+        )
+    return Part("other stages", seconds * PICO / record.evaluated, reason)
 
 
 def _others(work: Work, extra: float) -> str:
