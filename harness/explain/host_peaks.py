@@ -27,16 +27,16 @@ BYTES_READ = 1 << 28
 
 def measure_all(say: Callable[[str], None], names: frozenset[str] | None) -> tuple[list[Peak], dict[str, str]]:
     """Measure each ceiling, or those of ``names``; return them, and the reasons of those that failed."""
-    found: list[Peak] = []
+    peaks: list[Peak] = []
     failed: dict[str, str] = {}
     for name, measure in _benchmarks().items():
         if names is None or name in names:
             say(name)
             try:
-                found.append(measure())
+                peaks.append(measure())
             except Exception as error:  # one that fails does not end the others
                 failed[name] = shortened(f"{type(error).__name__}: {error}", 500)
-    return found, failed
+    return peaks, failed
 
 
 def _benchmarks() -> dict[str, Callable[[], Peak]]:

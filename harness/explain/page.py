@@ -43,24 +43,24 @@ class Slice:
         return self.width / 100 * (NARROW - 2) >= LETTER * len(self.label) + PADDING
 
 
-def page(found: Explained, bars: Sequence[Bar] = ()) -> str:
+def page(explained: Explained, bars: Sequence[Bar] = ()) -> str:
     """Return the whole page."""
     template = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     ).get_template("page.html")
-    widest = max(row.inner.slots for row in found.rows)
+    widest = max(row.inner.slots for row in explained.rows)
     return template.render(
-        title=f"gravbench explain: {found.title}",
-        conditions=found.conditions,
+        title=f"gravbench explain: {explained.title}",
+        conditions=explained.conditions,
         policy=POLICY,
         style=(html.HERE / "page.css").read_text("utf-8"),
         slot=SLOT,
-        conclusion=conclusion(found),
-        rows=found.rows,
+        conclusion=conclusion(explained),
+        rows=explained.rows,
         pipes_of=lambda row: pipes_of(row.inner.pipes, WIDEST / widest),
         parts_of=parts_of,
         narrow=NARROW,
-        sections=list(sections(found)),
+        sections=list(sections(explained)),
         bars=[(bar, shares(bar)) for bar in bars],
     )
 

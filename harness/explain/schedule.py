@@ -110,27 +110,27 @@ def clocks(done: Pass, warps: int, together: int, costs: Costs) -> float:
     """
     turns = max(1, min(done.turns, MOST_STEPS // (PASSES * warps * max(1, len(done.inner)))))
     part = replace(done, turns=turns)
-    found = _run(_steps(part, costs), warps, together, costs)
+    total = _run(_steps(part, costs), warps, together, costs)
     if turns < done.turns:
         # The turns that were left out take as long as those without what is around them.
         alone = _run(_steps(Pass(done.inner, turns), costs), warps, together, costs)
-        found += alone * (done.turns / turns - 1)
-    return found
+        total += alone * (done.turns / turns - 1)
+    return total
 
 
-def kind_of(one: Instruction) -> str:
+def kind_of(instruction: Instruction) -> str:
     """Return the kind of an instruction as ``Costs`` has it."""
-    if one.name in ("LDS", "STS", "LDG", "STG", "LD", "ST"):
-        width = next((bits for bits in ("128", "64") if f".{bits}" in one.opcode), "32")
-        return f"{'LDS' if one.name in ('LDS', 'STS') else 'LDG'}.{width}"
-    if one.name in ("RED", "REDG", "ATOM", "ATOMG"):
+    if instruction.name in ("LDS", "STS", "LDG", "STG", "LD", "ST"):
+        width = next((bits for bits in ("128", "64") if f".{bits}" in instruction.opcode), "32")
+        return f"{'LDS' if instruction.name in ('LDS', 'STS') else 'LDG'}.{width}"
+    if instruction.name in ("RED", "REDG", "ATOM", "ATOMG"):
         return "RED"
-    pipe = pipe_of(one.opcode)
-    if one.name in ("MOVM", "F2FP", "STL", "LDL"):
-        return one.name
-    if one.opcode.startswith("HADD2.F32"):  # it makes floats of half-precision numbers
+    pipe = pipe_of(instruction.opcode)
+    if instruction.name in ("MOVM", "F2FP", "STL", "LDL"):
+        return instruction.name
+    if instruction.opcode.startswith("HADD2.F32"):  # it makes floats of half-precision numbers
         return WIDENED
-    if pipe == TENSOR and ".1688" in one.opcode:
+    if pipe == TENSOR and ".1688" in instruction.opcode:
         return SMALL_PRODUCT
     return "SHFL" if pipe == SHARED else pipe
 
@@ -153,14 +153,14 @@ def queue_of(kind: str) -> str:
     return MIO if unit_of(kind) in (SHARED, XU) else ""
 
 
-def busy_of(one: Instruction, busy: Mapping[str, float]) -> float:
+def busy_of(instruction: Instruction, busy: Mapping[str, float]) -> float:
     """Return the clocks for which an instruction keeps its unit busy, of clocks by kind.
 
     What the lanes address decides it where banks of shared memory take longer than for one address of the whole warp.
     """
-    kind = kind_of(one)
-    own = busy.get(kind, 1.0)
-    return max(own, one.wavefronts * busy.get("LDS.32", 0.0)) if kind.startswith("LDS") else own
+    kind = kind_of(instruction)
+    usual = busy.get(kind, 1.0)
+    return max(usual, instruction.wavefronts * busy.get("LDS.32", 0.0)) if kind.startswith("LDS") else usual
 
 
 def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
@@ -170,15 +170,15 @@ def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
     are several registers each.
     """
     kept: dict[int, str] = {}
-    found = []
-    for one in body:
-        fields = [text.strip() for text in re.split(r",(?![^\[]*\])", one.operands)]
-        results = 0 if one.name.startswith(WITHOUT_RESULT) else 1
+    counts = []
+    for instruction in body:
+        fields = [text.strip() for text in re.split(r",(?![^\[]*\])", instruction.operands)]
+        results = 0 if instruction.name.startswith(WITHOUT_RESULT) else 1
         if results and PREDICATE.fullmatch(fields[0]):
             results = 2
         now: dict[int, str] = {}
         read: set[int] = set()
-        widths = widths_of_matrices(one)
+        widths = widths_of_matrices(instruction)
         for place, text in enumerate(fields[results:]):
             for number, suffixes in REGISTER.findall(text):
                 if kept.get(place) != number:
@@ -188,8 +188,8 @@ def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
                     now[place] = number
         kept = now
         odd = sum(number % 2 for number in read)
-        found.append((len(read) - odd, odd))
-    return found
+        counts.append((len(read) - odd, odd))
+    return counts
 
 
 def _steps(done: Pass, costs: Costs) -> list[_Step]:
@@ -200,14 +200,14 @@ def _steps(done: Pass, costs: Costs) -> list[_Step]:
     strides: dict[str, int] = {}
     first: dict[str, int] = {}
     if not outside:  # every load of the loop is from global memory, one address for the whole warp
-        for one in done.inner:
-            if (place := _address(one)) is not None:
+        for instruction in done.inner:
+            if (place := _address(instruction)) is not None:
                 register, offset, size = place
                 strides[register] = strides.get(register, 0) + size
                 first[register] = min(offset, first.get(register, offset))
     for turn in range(done.turns):
-        for one, step in zip(done.inner, inner, strict=True):
-            place = None if outside else _address(one)
+        for instruction, step in zip(done.inner, inner, strict=True):
+            place = None if outside else _address(instruction)
             if place is None:
                 steps.append(step)
             else:
@@ -220,19 +220,23 @@ def _steps(done: Pass, costs: Costs) -> list[_Step]:
     return steps
 
 
-def _address(one: Instruction) -> tuple[str, int, int] | None:
+def _address(instruction: Instruction) -> tuple[str, int, int] | None:
     """Return the register, the offset and the bytes of a load from global memory."""
-    if one.name != "LDG" or not (found := ADDRESS.search(one.operands)):
+    if instruction.name != "LDG" or not (match := ADDRESS.search(instruction.operands)):
         return None
-    return found[1], int(found[2] or "0", 16), 16 if ".128" in one.opcode else 8 if ".64" in one.opcode else 4
+    return (
+        match[1],
+        int(match[2] or "0", 16),
+        16 if ".128" in instruction.opcode else 8 if ".64" in instruction.opcode else 4,
+    )
 
 
 def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> list[_Step]:
     steps = []
-    for one, (even, odd) in zip(body, operands(body), strict=True):
-        kind, bits = kind_of(one), one.control
-        busy = busy_of(one, costs.busy)
-        latency = costs.miss if missing and one.name == "LDG" else costs.latency.get(kind, 4.0)
+    for instruction, (even, odd) in zip(body, operands(body), strict=True):
+        kind, bits = kind_of(instruction), instruction.control
+        busy = busy_of(instruction, costs.busy)
+        latency = costs.miss if missing and instruction.name == "LDG" else costs.latency.get(kind, 4.0)
         # The words of the last wavefront come last.
         latency += (busy - costs.busy.get(kind, 1.0)) / SCHEDULERS
         steps.append(
@@ -247,7 +251,7 @@ def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> lis
                 tuple(barrier for barrier in range(6) if bits >> 11 + barrier & 1),
                 even * costs.operand,
                 odd * costs.operand,
-                one.name == "BAR",
+                instruction.name == "BAR",
                 None,
             )
         )
