@@ -630,6 +630,20 @@ def test_what_the_source_says_is_only_text_on_the_page():
     assert read.count("<td") == read.count("</td>")
 
 
+def test_a_label_that_has_no_room_in_its_bar_stands_beside_it():
+    slices = page.pipes_of({"FMA": 12.0, "XU": 1.0, "load-store": 2.0, "control": 0.03}, 4.0)
+    assert [one.fits for one in slices] == [True, False, False, False]
+    wide = page.pipes_of({"FMA": 12.0, "XU": 12.0}, 3.0)
+    assert all(one.fits for one in wide)
+    found = of("tensor")
+    read = page.page(found)
+    for row in found.rows:
+        for one in page.pipes_of(row.inner.pipes, page.WIDEST / max(row.inner.slots for row in found.rows)):
+            in_bar = re.findall(rf">{one.label}</span>", read)
+            assert bool(in_bar) == one.fits
+            assert f"</span> {one.label}</span>" in read, "beside the bar too, for narrow windows"
+
+
 def bar_of(*picoseconds):
     parts = tuple(Part(f"part {number}", float(one), "a reason") for number, one in enumerate(picoseconds))
     return bars.Bar(None, sum(picoseconds), parts)

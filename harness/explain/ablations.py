@@ -86,9 +86,9 @@ class Ablations(BaseModel, frozen=True):
     def differences(self) -> list[float]:
         """How far each predicted gain is from the measured one, relative to it."""
         return [
-            abs(one.predicted_gain / one.measured_gain - 1)
-            for one in self.outcomes
-            if one.name != ORIGINAL and one.predicted_gain and one.measured_gain
+            abs(outcome.predicted_gain / outcome.measured_gain - 1)
+            for outcome in self.outcomes
+            if outcome.name != ORIGINAL and outcome.predicted_gain and outcome.measured_gain
         ]
 
 
@@ -185,84 +185,84 @@ def ablate(
         left |= dict.fromkeys(CHANGING_RESULTS, "its results determine what it computes next")
         todo = [change for change in todo if change.name not in CHANGING_RESULTS]
     candidates = [original, *map(_Candidate, todo)]
-    for one in candidates[1:]:
-        say(one.change.name)
-        _prepare(one, variant, axes, bodies, opens)
+    for candidate in candidates[1:]:
+        say(candidate.change.name)
+        _prepare(candidate, variant, axes, bodies, opens)
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
         # Each round begins with another, so that none always follows the same.
-        for one in candidates[number % len(candidates) :] + candidates[: number % len(candidates)]:
-            _sample(one, settings, read)
+        for candidate in candidates[number % len(candidates) :] + candidates[: number % len(candidates)]:
+            _sample(candidate, settings, read)
     assert original.prepared is not None
     problem = Problem(n, n * n / original.prepared.cycle)
     subject = Predicted(variant, dtype, axes, bodies, problem, ceilings)
-    for one in candidates:
-        _predict(one, subject, known=original.prepared.insight is None)
+    for candidate in candidates:
+        _predict(candidate, subject, known=original.prepared.insight is None)
     return Ablations(
         variant=variant.name,
         axes=dict(variant.complete(axes)),
         n=n,
         dtype=dtype,
-        outcomes=[_outcome(one, original) for one in candidates],
+        outcomes=[_outcome(candidate, original) for candidate in candidates],
         left=left,
     )
 
 
-def _prepare(one: _Candidate, variant: Variant, axes: dict[str, AxisValue], bodies: Any, opens: Opens) -> None:
+def _prepare(candidate: _Candidate, variant: Variant, axes: dict[str, AxisValue], bodies: Any, opens: Opens) -> None:
     try:
-        toolkit = opens(Changed(variant, one.change.text), one.change.options)
-        asked: list[RecordedKernel] = []
+        toolkit = opens(Changed(variant, candidate.change.text), candidate.change.options)
+        kernels: list[RecordedKernel] = []
         compile_one = toolkit.compile
 
         def noting(stem: str, /, **constants: int) -> Any:
-            asked.append(RecordedKernel(stem, tuple(constants.items())))
+            kernels.append(RecordedKernel(stem, tuple(constants.items())))
             return compile_one(stem, **constants)
 
         toolkit.compile = noting  # type: ignore[method-assign]
-        prepared = variant.prepare(toolkit, bodies, **variant.complete({**axes, **one.change.axes}))
+        prepared = variant.prepare(toolkit, bodies, **variant.complete({**axes, **candidate.change.axes}))
         prepared.launch()
         toolkit.synchronize()
-        found = toolkit.resources(prepared.kernel) if prepared.kernel is not None else None
-        if found is not None:
-            one.registers = found.registers
+        resources = toolkit.resources(prepared.kernel) if prepared.kernel is not None else None
+        if resources is not None:
+            candidate.registers = resources.registers
             try:
-                one.shape = shape_of(found)
+                candidate.shape = shape_of(resources)
             except UnmodelledError as error:
-                one.reason = str(error)
-        one.asked, one.toolkit, one.prepared = tuple(asked), toolkit, prepared
-        one.rounds, one.clocks = [], []
+                candidate.reason = str(error)
+        candidate.asked, candidate.toolkit, candidate.prepared = tuple(kernels), toolkit, prepared
+        candidate.rounds, candidate.clocks = [], []
     except Exception as error:  # it does not compile, or does not run
-        one.reason = shortened(f"{type(error).__name__}: {error}", 600)
+        candidate.reason = shortened(f"{type(error).__name__}: {error}", 600)
 
 
-def _sample(one: _Candidate, settings: Measure, read: Callable[[], Reading | None]) -> None:
-    if one.toolkit is None or one.prepared is None or one.rounds is None or one.clocks is None:
+def _sample(candidate: _Candidate, settings: Measure, read: Callable[[], Reading | None]) -> None:
+    if candidate.toolkit is None or candidate.prepared is None or candidate.rounds is None or candidate.clocks is None:
         return
     try:
-        found = measure(one.toolkit, one.prepared.launch, settings, read, one.prepared.kernels)
+        measured = measure(candidate.toolkit, candidate.prepared.launch, settings, read, candidate.prepared.kernels)
     except Exception as error:
-        one.prepared, one.reason = None, shortened(f"{type(error).__name__}: {error}", 600)
+        candidate.prepared, candidate.reason = None, shortened(f"{type(error).__name__}: {error}", 600)
         return
-    one.rounds.append(list(found.samples_seconds))
-    one.clocks += found.sm_clock_mhz
+    candidate.rounds.append(list(measured.samples_seconds))
+    candidate.clocks += measured.sm_clock_mhz
 
 
-def _predict(one: _Candidate, subject: Predicted, *, known: bool) -> None:
-    if one.shape is None or one.toolkit is None or one.prepared is None:
+def _predict(candidate: _Candidate, subject: Predicted, *, known: bool) -> None:
+    if candidate.shape is None or candidate.toolkit is None or candidate.prepared is None:
         return
     if not known:
-        one.reason = "not predicted: the trip counts of its loops depend on the data"
+        candidate.reason = "not predicted: the trip counts of its loops depend on the data"
         return
-    architecture = f"sm_{(one.toolkit.compute_capability or '9.0').replace('.', '')}"
-    megahertz = float(np.median(one.clocks)) if one.clocks else subject.ceilings.clock
-    made = Made(one.asked, one.shape, one.prepared.kernels, architecture, megahertz)
+    architecture = f"sm_{(candidate.toolkit.compute_capability or '9.0').replace('.', '')}"
+    megahertz = float(np.median(candidate.clocks)) if candidate.clocks else subject.ceilings.clock
+    made = Made(candidate.asked, candidate.shape, candidate.prepared.kernels, architecture, megahertz)
     try:
-        one.predicted = seconds_of(one.change, made, subject)
+        candidate.predicted = seconds_of(candidate.change, made, subject)
     except Exception as error:
-        one.reason = shortened(f"not predicted: {error}", 600)
+        candidate.reason = shortened(f"not predicted: {error}", 600)
         return
-    if one.predicted is None:
-        one.reason = "not predicted: it has no recognizable loop over interactions"
+    if candidate.predicted is None:
+        candidate.reason = "not predicted: it has no recognizable loop over interactions"
 
 
 def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
@@ -274,11 +274,11 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
     """
     variant, ceilings = subject.variant, subject.ceilings
     options = (*(("-DFLOAT64=1",) if subject.dtype == "float64" else ()), *change.options)
-    for asked in made.asked:
+    for kernel in made.asked:
         axes = variant.complete({**subject.axes, **change.axes})
         evaluation = Evaluation(axes, subject.problem.n, made.shape.blocks * made.shape.warps, lambda: subject.bodies)
         work = work_of_text(
-            variant, change.text, asked, made.architecture, options, made.kernels, evaluation, change.rsqrts
+            variant, change.text, kernel, made.architecture, options, made.kernels, evaluation, change.rsqrts
         )  # fmt: skip
         if work is not None:
             costs = costs_of(ceilings)
@@ -286,22 +286,24 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
     return None
 
 
-def _outcome(one: _Candidate, original: _Candidate) -> Outcome:
+def _outcome(candidate: _Candidate, original: _Candidate) -> Outcome:
     outcome = Outcome(
-        name=one.change.name,
-        what=one.change.what,
-        predicted_seconds=one.predicted,
-        registers=one.registers,
-        sm_clock_mhz=float(np.median(one.clocks)) if one.clocks else None,
-        reason=one.reason,
+        name=candidate.change.name,
+        what=candidate.change.what,
+        predicted_seconds=candidate.predicted,
+        registers=candidate.registers,
+        sm_clock_mhz=float(np.median(candidate.clocks)) if candidate.clocks else None,
+        reason=candidate.reason,
     )
     update: dict[str, float] = {}
-    if one.predicted and original.predicted:
-        update["predicted_gain"] = original.predicted / one.predicted
-    if one.rounds and original.rounds:
-        found, first = interval_of(one.rounds), interval_of(original.rounds)
-        update |= {"measured_seconds": found.median, "measured_gain": first.median / found.median}
-        update |= {"low_seconds": found.low} | ({"high_seconds": found.high} if np.isfinite(found.high) else {})
+    if candidate.predicted and original.predicted:
+        update["predicted_gain"] = original.predicted / candidate.predicted
+    if candidate.rounds and original.rounds:
+        interval, first = interval_of(candidate.rounds), interval_of(original.rounds)
+        update |= {"measured_seconds": interval.median, "measured_gain": first.median / interval.median}
+        update |= {"low_seconds": interval.low} | (
+            {"high_seconds": interval.high} if np.isfinite(interval.high) else {}
+        )
     return outcome.model_copy(update=update)
 
 
@@ -321,16 +323,16 @@ def opened(dtype: Dtype, interaction: Interaction) -> Opens:
     return opens
 
 
-def write(found: Sequence[Ablations], folder: Path) -> Path:
+def write(results: Sequence[Ablations], folder: Path) -> Path:
     """Add to the file of a folder, which is written at once: what it has of the same case is replaced.
 
     Raises:
         InputError: it cannot be read or written.
     """
     path = folder / FILE
-    new = {(one.variant, str(one.axes), one.n, one.dtype): one for one in found}
-    kept = {(one.variant, str(one.axes), one.n, one.dtype): one for one in read_all(folder)} | new
-    content = "[\n" + ",\n".join(one.model_dump_json(indent=1) for one in kept.values()) + "\n]\n"
+    new = {(result.variant, str(result.axes), result.n, result.dtype): result for result in results}
+    kept = {(result.variant, str(result.axes), result.n, result.dtype): result for result in read_all(folder)} | new
+    content = "[\n" + ",\n".join(result.model_dump_json(indent=1) for result in kept.values()) + "\n]\n"
     write_whole(path, content.encode())
     return path
 

@@ -87,18 +87,18 @@ def disassembled(made: Compiled, kernel: str) -> Assembled:
     # What -ndf leaves out is an analysis of the flow of data, which takes a third of the time and prints nothing.
     text = listing(made, "-g", "-hex", "-ndf")
     # The remarks on other kernels of the text stand before or behind those on this one.
-    own = made.log.partition(f"entry function '{kernel}'")[2].partition("Compiling entry function")[0]
+    remarks = made.log.partition(f"entry function '{kernel}'")[2].partition("Compiling entry function")[0]
 
-    def said(pattern: str) -> int:
-        return sum(map(int, re.findall(pattern, own)))
+    def total(pattern: str) -> int:
+        return sum(map(int, re.findall(pattern, remarks)))
 
     return Assembled(
         made.architecture,
-        said(r"Used (\d+) registers"),
-        said(r"(\d+) bytes spill stores") + said(r"(\d+) bytes spill loads"),
-        said(r"(\d+) bytes smem"),
+        total(r"Used (\d+) registers"),
+        total(r"(\d+) bytes spill stores") + total(r"(\d+) bytes spill loads"),
+        total(r"(\d+) bytes smem"),
         parse(text, kernel),
-        said(r"(\d+) bytes stack frame"),
+        total(r"(\d+) bytes stack frame"),
     )
 
 
@@ -223,8 +223,8 @@ def disassembler() -> str:
     Raises:
         InputError: there is none.
     """
-    found = find_spec("nvidia")
-    for folder in found.submodule_search_locations or [] if found else []:
+    package = find_spec("nvidia")
+    for folder in package.submodule_search_locations or [] if package else []:
         for path in sorted(Path(folder).glob("*/bin/nvdisasm")):
             if path.is_file():
                 return str(path)

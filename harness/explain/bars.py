@@ -51,53 +51,56 @@ class Bar:
         return text
 
 
-def bars(found: Explained, records: Sequence[Record], folder: Path, of_ceilings: Path | None = None) -> list[Bar]:
+def bars(explained: Explained, records: Sequence[Record], folder: Path, of_ceilings: Path | None = None) -> list[Bar]:
     """Divide the time of the record of each case that was asked for; the ceilings are those of ``of_ceilings``.
 
     Raises:
         InputError: a case was not measured, or on an architecture for which it was not compiled.
     """
     device = peaks.read(of_ceilings or folder)
-    return [_bar(found, side, record_of(one, records, folder), device) for side, one in enumerate(found.asked)]
+    return [
+        _bar(explained, side, record_of(case, records, folder), device) for side, case in enumerate(explained.asked)
+    ]
 
 
-def record_of(asked: Asked, records: Sequence[Record], folder: Path) -> Record:
+def record_of(case: Asked, records: Sequence[Record], folder: Path) -> Record:
     """Return the newest record of a case: of its toolkits with CUDA C the first one's.
 
     Raises:
         InputError: there is none.
     """
-    name = asked.variant.name
-    own = [one for one in latest(records) if one.variant == name and one.status == "ok" and one.median_seconds]
-    own = [one for one in own if (one.timed, one.interaction) == ("force", GRAVITY) and _in_cuda_c(one)]
-    own = [one for one in own if not one.uncounted]  # its time cannot be divided among interactions
-    wanted = {**asked.variant.complete({}), **asked.axes}
+    name = case.variant.name
+    measured = [record for record in latest(records) if record.variant == name and _can_be_divided(record)]
+    wanted = {**case.variant.complete({}), **case.axes}
     # A record that is older than an axis has what is now its default.
-    same = [one for one in own if {**asked.variant.complete({}), **one.axes} == wanted]
-    exact = [one for one in same if (one.n, one.dtype) == (asked.n, asked.dtype)]
+    same = [record for record in measured if {**case.variant.complete({}), **record.axes} == wanted]
+    exact = [record for record in same if (record.n, record.dtype) == (case.n, case.dtype)]
     if exact:
         return exact[0]
     where = f"--run {shortened(str(folder))}: no record of {name} through CUDA C"
-    if not own:
+    if not measured:
         raise InputError(where)
     if same:
-        sizes = listed(f"--n {one.n} --dtype {one.dtype}" for one in same)
-        raise InputError(f"{where} for n={asked.n:,} in {asked.dtype}; accepted: {sizes}")
-    axes = listed(dict.fromkeys(one.configuration for one in own))
+        sizes = listed(f"--n {record.n} --dtype {record.dtype}" for record in same)
+        raise InputError(f"{where} for n={case.n:,} in {case.dtype}; accepted: {sizes}")
+    axes = listed(dict.fromkeys(record.configuration for record in measured))
     raise InputError(f"{where} with these axes; accepted: {axes}")
 
 
-def _in_cuda_c(record: Record) -> bool:
+def _can_be_divided(record: Record) -> bool:
+    """Tell whether a record is of gravity in CUDA C, and its time can be divided among interactions."""
     toolkit = catalogue().get(record.toolkit)
-    return toolkit is not None and toolkit.cuda_c
+    in_cuda_c = toolkit is not None and toolkit.cuda_c
+    timed = record.status == "ok" and bool(record.median_seconds) and record.timed == "force"
+    return in_cuda_c and timed and record.interaction == GRAVITY and not record.uncounted
 
 
-def _bar(found: Explained, side: int, record: Record, device: peaks.Peaks) -> Bar:
+def _bar(explained: Explained, side: int, record: Record, device: peaks.Peaks) -> Bar:
     assert record.median_seconds  # it was chosen for that
     picoseconds = 1e12 * record.median_seconds / record.evaluated
     architecture = architecture_of(record)
-    own = [row.ledger for row in found.main if row.side == side]
-    fitting = [one for one in own if one.architecture == architecture]
+    ledgers = [row.ledger for row in explained.main if row.side == side]
+    fitting = [ledger for ledger in ledgers if ledger.architecture == architecture]
     if not fitting:
         raise InputError(f"--run: {record.label} was measured on {architecture}; accepted: --arch {architecture}")
     try:

@@ -22,17 +22,17 @@ def limits_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Limit], 
 
     Records whose kernel is not what this checkout has are left out.
     """
-    found: list[Limit] = []
+    limits: list[Limit] = []
     without: dict[str, str] = {}
     for record in distinct(records):
         if not modelled(record):
             continue
         try:
             if of_this_checkout(record):
-                found.append(limit_of(record, waterfall(record, architecture_of(record), ceilings)))
+                limits.append(limit_of(record, waterfall(record, architecture_of(record), ceilings)))
         except (UnmodelledError, InputError) as error:
             without.setdefault(record.variant, str(error))
-    return found, without
+    return limits, without
 
 
 def limit_of(record: Record, parts: Iterable[Part]) -> Limit:

@@ -32,6 +32,6 @@ def bound(inner: Inner, architecture: str, multiprocessors: int, mhz: float) -> 
     most = max(clocks.values())
     return Bound(
         interactions_per_second=multiprocessors * mhz * 1e6 / most,
-        by=tuple(name for name, one in clocks.items() if one >= (1 - CLOSE) * most),
-        used={name: one / most for name, one in clocks.items()},
+        by=tuple(name for name, busy in clocks.items() if busy >= (1 - CLOSE) * most),
+        used={name: busy / most for name, busy in clocks.items()},
     )

@@ -59,7 +59,7 @@ def changes(
         InputError: an operation that the variant declares is not in its CUDA C.
     """
     source = variant.cuda_source(interaction)
-    found: list[Change] = []
+    applying: list[Change] = []
     left: dict[str, str] = {}
     for name, what, edits in _edits(variant.operations):
         text, count = _edited(variant, source, edits)
@@ -69,13 +69,13 @@ def changes(
             text, count = text.replace(of_pair, without), count + more
         if count:
             places = f"{count} place{'s' if count > 1 else ''}"
-            found.append(Change(name, f"{what} ({places})", text, rsqrts=2 if name == TWICE else 1))
+            applying.append(Change(name, f"{what} ({places})", text, rsqrts=2 if name == TWICE else 1))
         else:
             left[name] = "its kernel has no such operation"
     half = max(LEAST_REGISTERS, registers // 2 // WHOLE * WHOLE)
     free = BOUNDS.sub("", source)
     if half < registers:
-        found.append(
+        applying.append(
             Change(
                 "half the registers", f"at most {half} registers per thread instead of {registers}", free,
                 (f"--maxrregcount={half}",)
@@ -86,10 +86,10 @@ def changes(
     shapes = _shapes(variant, axes)
     for shape in shapes:
         values = ", ".join(f"{name} {value}" for name, value in shape.items())
-        found.append(Change(f"launched with {values}", f"blocks of another shape: {values}", source, axes=shape))
+        applying.append(Change(f"launched with {values}", f"blocks of another shape: {values}", source, axes=shape))
     if not shapes:
         left["other launch shapes"] = "it has no axis p, or the other axes allow no other value of it"
-    return found, left
+    return applying, left
 
 
 def _edits(operations: Operations) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -135,9 +135,9 @@ def _shapes(variant: Variant, axes: Axes) -> list[dict[str, AxisValue]]:
     if not isinstance(p, int):
         return []
     able = needed_by(variant)
-    found: list[dict[str, AxisValue]] = []
+    shapes: list[dict[str, AxisValue]] = []
     for other in (p // 2, 2 * p):
         value = variant.find_value("p", other)
         if value is not None and not able.broken({"toolkit": "cupy", **complete, "p": value}):
-            found.append({"p": value})
-    return found
+            shapes.append({"p": value})
+    return shapes

@@ -81,7 +81,7 @@ def _add_missing(sweep: Sweep, store: RecordFile, tell: Callable[[str], None]) -
         and not record.counters
         and record.gpus == 1
     ]
-    found = done = 0
+    with_counters = done = 0
     kind = lambda record: (record.device_uuid or "", record.toolkit)  # noqa: E731
     for (uuid, toolkit), group in groupby(sorted(lacking, key=kind), key=kind):
         alike = list(group)
@@ -89,13 +89,13 @@ def _add_missing(sweep: Sweep, store: RecordFile, tell: Callable[[str], None]) -
             tell(f"counting under ncu: {toolkit}, cases {done + 1} to {done + len(some)} of {len(lacking)}")
             counted, reason = count([cases[record.key] for record in some], uuid, sweep.variant_folders)
             for position, record in enumerate(some):
-                own = counted[position] if position < len(counted) else {}
-                found += bool(own)
+                counters = counted[position] if position < len(counted) else {}
+                with_counters += bool(counters)
                 # Not a repetition of the anchor, whose drift it would otherwise widen.
-                update = {"counters": own, "counters_unavailable": None if own else reason, "anchor": 0}
+                update = {"counters": counters, "counters_unavailable": None if counters else reason, "anchor": 0}
                 store.append(record.model_copy(update=update))
             done += len(some)
-    return found, len(lacking)
+    return with_counters, len(lacking)
 
 
 def count(cases: Sequence[Case], uuid: str, folders: Iterable[Path]) -> tuple[list[dict[str, float]], str | None]:
@@ -104,13 +104,13 @@ def count(cases: Sequence[Case], uuid: str, folders: Iterable[Path]) -> tuple[li
     if ncu is None:
         return [], "ncu is not on PATH; it comes with the CUDA toolkit"
     with tempfile.TemporaryDirectory() as folder:
-        asked, log = Path(folder) / "cases.json", Path(folder) / "ncu.csv"
-        own = {"cases": [case.model_dump() for case in cases], "folders": [str(path.resolve()) for path in folders]}
-        asked.write_text(json.dumps(own), "utf-8")
+        request, log = Path(folder) / "cases.json", Path(folder) / "ncu.csv"
+        content = {"cases": [case.model_dump() for case in cases], "folders": [str(path.resolve()) for path in folders]}
+        request.write_text(json.dumps(content), "utf-8")
         command = [
             ncu, "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(METRICS),
             "--target-processes", "all", "--log-file", str(log),
-            sys.executable, "-m", "gravbench.explain.ncu_target", str(asked),
+            sys.executable, "-m", "gravbench.explain.ncu_target", str(request),
         ]  # fmt: skip
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
         limit = SECONDS_A_CASE * len(cases)
@@ -119,8 +119,8 @@ def count(cases: Sequence[Case], uuid: str, folders: Iterable[Path]) -> tuple[li
         except subprocess.TimeoutExpired:
             return [], f"did not finish within {limit} s under ncu"
         text = log.read_text("utf-8", errors="replace") if log.exists() else ""
-        found = by_case(rows(text))
-        return found, _reason(text, done) if len(found) < len(cases) or not all(found) else None
+        counted = by_case(rows(text))
+        return counted, _reason(text, done) if len(counted) < len(cases) or not all(counted) else None
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -137,18 +137,18 @@ def by_case(kernels: Iterable[Mapping[str, str]]) -> list[dict[str, float]]:
             cases.append([])
         elif cases:
             cases[-1].append(row)
-    return [_named(own) for own in cases]
+    return [_named(row) for row in cases]
 
 
 def _named(kernels: list[Mapping[str, str]]) -> dict[str, float]:
     if not kernels:
         return {}
     row = max(kernels, key=lambda row: _number(row, TIME) or 0.0)
-    found = {name: _number(row, metric) for name, metric in COUNTERS.items()}
+    counters = {name: _number(row, metric) for name, metric in COUNTERS.items()}
     counted = [(weight, number) for metric, weight in FLOPS.items() if (number := _number(row, metric)) is not None]
     if counted:
-        found["executed_flop"] = sum(weight * number for weight, number in counted)
-    return {name: number for name, number in found.items() if number is not None}
+        counters["executed_flop"] = sum(weight * number for weight, number in counted)
+    return {name: number for name, number in counters.items() if number is not None}
 
 
 def _number(row: Mapping[str, str], metric: str) -> float | None:
@@ -163,5 +163,5 @@ def _reason(text: str, done: subprocess.CompletedProcess[str]) -> str:
     """Return the first complaint of ncu, or of the process under it."""
     complaints = re.findall(r"^==(?:ERROR|WARNING)== *(.*)$", text + "\n" + done.stdout, re.MULTILINE)
     last = [line.strip() for line in done.stderr.splitlines() if line.strip()][-1:]
-    said = next(iter([*complaints, *last]), f"it reported no kernel of the case (exit code {done.returncode})")
-    return f"ncu: {said[:300]}"
+    reason = next(iter([*complaints, *last]), f"it reported no kernel of the case (exit code {done.returncode})")
+    return f"ncu: {reason[:300]}"

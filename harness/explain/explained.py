@@ -82,7 +82,7 @@ class Explained:
     @property
     def title(self) -> str:
         """Name the variants."""
-        return " against ".join(one.variant.name for one in self.asked)
+        return " against ".join(case.variant.name for case in self.asked)
 
     @property
     def conditions(self) -> list[str]:
@@ -90,7 +90,7 @@ class Explained:
         architectures = dict.fromkeys(ledger.architecture for ledger in self.ledgers)
         made = f"Compiled for {', '.join(architectures)} by {self.compiler}."
         rest = [f"Kernels with no loop over interactions: {', '.join(self.without)}."] if self.without else []
-        return [*(one.conditions for one in self.asked), made, *rest]
+        return [*(case.conditions for case in self.asked), made, *rest]
 
     @property
     def ledgers(self) -> list[Ledger]:
@@ -109,10 +109,10 @@ class Explained:
 
     def _differing(self, side: int) -> str:
         """Name the values of the axes by which one side differs from others of the same variant."""
-        own = self.asked[side]
-        others = [one for one in self.asked if one is not own and one.variant is own.variant]
-        axes = [name for name, value in own.axes.items() if any(one.axes[name] != value for one in others)]
-        return " ".join(f"{name}={own.axes[name]}" for name in axes)
+        case = self.asked[side]
+        others = [other for other in self.asked if other is not case and other.variant is case.variant]
+        axes = [name for name, value in case.axes.items() if any(other.axes[name] != value for other in others)]
+        return " ".join(f"{name}={case.axes[name]}" for name in axes)
 
     @property
     def main(self) -> list[Row]:
@@ -137,7 +137,7 @@ def rows_of(ledger: Ledger) -> Iterator[Row]:
 
 
 def explain(
-    asked: Sequence[Asked],
+    cases: Sequence[Asked],
     architectures: Sequence[str],
     multiprocessors: int = MULTIPROCESSORS,
     mhz: float = MHZ,
@@ -153,14 +153,14 @@ def explain(
     gravity = find(GRAVITY)
     sides: list[tuple[Ledger, ...]] = []
     without: dict[str, None] = {}
-    for one in asked:
-        kernels = asked_of(one.variant, one.axes, one.dtype, gravity, one.n, multiprocessors)
-        own = ledgers(one.variant, kernels, one.dtype, gravity, architectures)
-        if not own:
+    for case in cases:
+        kernels = asked_of(case.variant, case.axes, case.dtype, gravity, case.n, multiprocessors)
+        ledgers_of_case = ledgers(case.variant, kernels, case.dtype, gravity, architectures)
+        if not ledgers_of_case:
             raise InputError(
-                f"{one.variant.name}: none of its loops computes a reciprocal square root, so there is no loop to count"
+                f"{case.variant.name}: none of its loops computes a reciprocal square root, so there is none to count"
             )
-        sides.append(tuple(own))
-        counted = {ledger.kernel for ledger in own}
+        sides.append(tuple(ledgers_of_case))
+        counted = {ledger.kernel for ledger in ledgers_of_case}
         without |= {kernel.stem: None for kernel in kernels if kernel.stem not in counted}
-    return Explained(tuple(asked), tuple(sides), nvrtc.version(), tuple(without), multiprocessors, mhz)
+    return Explained(tuple(cases), tuple(sides), nvrtc.version(), tuple(without), multiprocessors, mhz)

@@ -37,8 +37,8 @@ def machine_code(variant: Variant, interaction: Interaction, architecture: str, 
     if not variant.has_cuda_c or (by is not None and not catalogue()[by].cuda_c):
         return listing(generated(variant, {}, architecture, by)[0])
     source = variant.cuda_source(interaction)
-    asked = dict.fromkeys(one.constants for one in asked_of(variant, {}, "float32", interaction))
-    options = ([*FLAGS, *(f"-D{name}={value}" for name, value in constants)] for constants in asked)
+    combinations = dict.fromkeys(kernel.constants for kernel in asked_of(variant, {}, "float32", interaction))
+    options = ([*FLAGS, *(f"-D{name}={value}" for name, value in constants)] for constants in combinations)
     with naming(variant.path):
         return "".join(listing(compiled(source, architecture, each)) for each in options)
 
@@ -62,8 +62,8 @@ def generated(variant: Variant, axes: Axes, architecture: str, by: str | None = 
     toolkit = next((name for name in variant.toolkits if name in known and by in (None, name)), None)
     if toolkit is None:
         accepted = listed(["CUDA C", *(catalogue()[name].title for name in known)])
-        said = f"{variant.name} has no machine code {f'by {by} ' if by else ''}without a GPU"
-        raise InputError(f"{said}; accepted: variants in {accepted}")
+        refusal = f"{variant.name} has no machine code {f'by {by} ' if by else ''}without a GPU"
+        raise InputError(f"{refusal}; accepted: variants in {accepted}")
     if missing := catalogue()[toolkit].missing:
         raise InputError(missing)
     if architecture not in ARCHITECTURES:

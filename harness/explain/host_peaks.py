@@ -27,19 +27,34 @@ BYTES_READ = 1 << 28
 
 def measure_all(say: Callable[[str], None], names: frozenset[str] | None) -> tuple[list[Peak], dict[str, str]]:
     """Measure each ceiling, or those of ``names``; return them, and the reasons of those that failed."""
-    found: list[Peak] = []
+    peaks: list[Peak] = []
     failed: dict[str, str] = {}
     for name, measure in _benchmarks().items():
         if names is None or name in names:
             say(name)
             try:
-                found.append(measure())
+                peaks.append(measure())
             except Exception as error:  # one that fails does not end the others
                 failed[name] = shortened(f"{type(error).__name__}: {error}", 500)
-    return found, failed
+    return peaks, failed
 
 
 def _benchmarks() -> dict[str, Callable[[], Peak]]:
+    """Return what measures each of ``NAMES``."""
+    fma, square_root, division, total = _kernels()
+    least_root = 3e38 ** (0.5**FEW_TURNS)
+    return {
+        "fma": lambda: _arithmetic(
+            "fma", "multiply-adds in float32", fma, (1.0, 1.0), 0.0, FEW_TURNS * IN_A_ROW, IN_A_ROW
+        ),
+        "sqrt": lambda: _arithmetic("sqrt", "square roots in float32", square_root, (0.0, 0.0), 3e38, least_root),
+        "division": lambda: _arithmetic("division", "divisions in float32", division, (6.0, 0.0), 2.0, 2.0),
+        "memory_read": lambda: _bandwidth(total),
+    }  # fmt: skip
+
+
+def _kernels() -> tuple[Callable[..., Any], ...]:
+    """Compile the loops over multiply-adds, square roots, divisions, and additions of what is read from memory."""
     from numba import njit, prange
 
     # Contraction alone: what is not asked for stays in its order.
@@ -78,44 +93,44 @@ def _benchmarks() -> dict[str, Callable[[], Peak]]:
 
     @njit(parallel=True)  # type: ignore[untyped-decorator]
     def total(values: NDArray[np.int64]) -> int:
-        found = 0
+        added = 0
         for k in prange(len(values)):
-            found += values[k]
-        return found
+            added += values[k]
+        return added
 
+    return fma, square_root, division, total
+
+
+def _arithmetic(
+    name: str,
+    what: str,
+    kernel: Callable[..., Any],
+    factors: tuple[float, float],
+    begin: float,
+    expected: float,
+    each: int = 1,
+) -> Peak:
+    """Measure a loop that turns ``begin`` into ``expected`` in a few turns; ``each`` are the operations of one turn."""
+    a, b = np.float32(factors[0]), np.float32(factors[1])
     pieces = PIECES_A_CORE * cores()
+    out = np.full((pieces, WIDTH), begin, np.float32)
+    kernel(out, a, b, FEW_TURNS)
+    if not np.allclose(out, expected, rtol=1e-6):
+        raise WrongError(f"{name} computed {out[0, 0]} instead of {expected}, so it is not measured")
 
-    def arithmetic(
-        name: str, what: str, kernel: Any, factors: tuple[float, float], begin: float, expected: float, each: int = 1
-    ) -> Peak:
-        a, b = np.float32(factors[0]), np.float32(factors[1])
-        out = np.full((pieces, WIDTH), begin, np.float32)
-        kernel(out, a, b, FEW_TURNS)
-        if not np.allclose(out, expected, rtol=1e-6):
-            raise WrongError(f"{name} computed {out[0, 0]} instead of {expected}, so it is not measured")
+    def once() -> None:
+        out[:] = begin
+        kernel(out, a, b, TURNS)
 
-        def once() -> None:
-            out[:] = begin
-            kernel(out, a, b, TURNS)
+    return _sampled(name, what, OPERATIONS, once, float(pieces * WIDTH * TURNS * each))
 
-        return _sampled(name, what, OPERATIONS, once, float(pieces * WIDTH * TURNS * each))
 
-    def bandwidth() -> Peak:
-        values = np.arange(BYTES_READ // 8, dtype=np.int64)
-        if (found := total(values)) != len(values) * (len(values) - 1) // 2:
-            raise WrongError(f"memory_read added up to {found}, so it is not measured")
-        return _sampled("memory_read", "bytes read from memory", BYTES, lambda: total(values), float(values.nbytes))
-
-    return {
-        "fma": lambda: arithmetic(
-            "fma", "multiply-adds in float32", fma, (1.0, 1.0), 0.0, FEW_TURNS * IN_A_ROW, IN_A_ROW
-        ),
-        "sqrt": lambda: arithmetic(
-            "sqrt", "square roots in float32", square_root, (0.0, 0.0), 3e38, 3e38 ** (0.5**FEW_TURNS)
-        ),
-        "division": lambda: arithmetic("division", "divisions in float32", division, (6.0, 0.0), 2.0, 2.0),
-        "memory_read": bandwidth,
-    }  # fmt: skip
+def _bandwidth(total: Callable[..., Any]) -> Peak:
+    """Measure how fast memory is read that no cache holds."""
+    values = np.arange(BYTES_READ // 8, dtype=np.int64)
+    if (added := total(values)) != len(values) * (len(values) - 1) // 2:
+        raise WrongError(f"memory_read added up to {added}, so it is not measured")
+    return _sampled("memory_read", "bytes read from memory", BYTES, lambda: total(values), float(values.nbytes))
 
 
 def _sampled(name: str, what: str, unit: str, once: Callable[[], object], done: float) -> Peak:

@@ -23,7 +23,9 @@ class KernelCode:
         self.rsqrts = rsqrts
         self.rsqrts_each = rsqrts_each
         self.constants = constants or {}
-        self.products = [at for at, one in enumerate(code.instructions) if pipe_of(one.opcode) == TENSOR]
+        self.products = [
+            at for at, instruction in enumerate(code.instructions) if pipe_of(instruction.opcode) == TENSOR
+        ]
         self.length = len(code.instructions)
 
     def around(self, loop: Loop) -> Loop | None:

@@ -96,7 +96,7 @@ def lines_of(variant: Variant, toolkit: str) -> int:
         text = files.text(variant.path.with_suffix(suffix))
         return len(cuda_lines(text) if suffix == CUDA_C else code_lines(text))
     text = files.text(variant.path)
-    made = {one.name: one for one in tree(text).body if isinstance(one, ast.FunctionDef)}
+    made = {function.name: function for function in tree(text).body if isinstance(function, ast.FunctionDef)}
     maker = made.get(toolkit + KERNEL) or made[NUMBA + KERNEL]
     written = text.splitlines()
     for node in ast.walk(maker):
@@ -114,18 +114,20 @@ def instructions_of(variant: Variant, toolkit: str) -> float | None:
     if catalogue()[toolkit].cuda_c and variant.has_cuda_c:
         gravity = find_interaction(GRAVITY)
         counted = ledger(variant, asked_of(variant, {}, "float32", gravity), "float32", gravity, ARCHITECTURE)
-        return min(one.slots for one in counted.inner) if counted else None
+        return min(loop.slots for loop in counted.inner) if counted else None
     if toolkit not in compilers():
         return None
     made, kernel = generated(variant, {}, ARCHITECTURE, toolkit)
     built: Assembled = disassembled(made, kernel)
-    return min(one.slots for one in inner_loops(built, Places(), mutual=False))
+    return min(loop.slots for loop in inner_loops(built, Places(), mutual=False))
 
 
-def markdown(found: Sequence[Row], here: Here) -> str:
+def markdown(shown: Sequence[Row], here: Here) -> str:
     """Return the table in Markdown, with what its numbers presuppose, and a note for each sign in it."""
-    records = [row.timed.record for row in found if row.timed]
-    made = dict.fromkeys(one for name in compilers() for one in (catalogue()[name].version or "").split(", ") if one)
+    records = [row.timed.record for row in shown if row.timed]
+    made = dict.fromkeys(
+        version for name in compilers() for version in (catalogue()[name].version or "").split(", ") if version
+    )
     head = f"{records[0].device}, {records[0].bodies}, N = {BODIES:,}, float32: the fastest case of each variant"
     foot = (
         f"Instructions are those of the inner loop for {ARCHITECTURE}, with the default of each axis, as made by "
@@ -149,7 +151,7 @@ def markdown(found: Sequence[Row], here: Here) -> str:
             "compiled by, when timed", lambda row: (row.timed.record.compiler or "") if row.timed else "", text=True
         ),
     ]
-    lines = [f"**{escaped(head)}**", "", *markdown_table(columns, found), "", escaped(foot)]
+    lines = [f"**{escaped(head)}**", "", *markdown_table(columns, shown), "", escaped(foot)]
     for note in here.notes(records):
         lines += ["", f"`{note[0]}` {escaped(note[1:])}"]
     return "\n".join(lines) + "\n"

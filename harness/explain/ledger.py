@@ -99,19 +99,19 @@ class Ledger:
 
 
 def ledger(
-    variant: Variant, asked: Sequence[RecordedKernel], dtype: Dtype, interaction: Interaction, architecture: str
+    variant: Variant, kernels: Sequence[RecordedKernel], dtype: Dtype, interaction: Interaction, architecture: str
 ) -> Ledger | None:
     """Compile the first kernel that has an inner loop over interactions, and count; None where none has.
 
     Raises:
         InputError: it cannot be compiled or read here.
     """
-    return next(iter(ledgers(variant, asked, dtype, interaction, [architecture])), None)
+    return next(iter(ledgers(variant, kernels, dtype, interaction, [architecture])), None)
 
 
 def ledgers(
     variant: Variant,
-    asked: Sequence[RecordedKernel],
+    kernels: Sequence[RecordedKernel],
     dtype: Dtype,
     interaction: Interaction,
     architectures: Sequence[str],
@@ -125,57 +125,59 @@ def ledgers(
     """
     source = variant.cuda_source(interaction)
     where = places(source)
-    unique = list({(one.stem, one.constants): one for one in asked}.values())
+    unique = list({(kernel.stem, kernel.constants): kernel for kernel in kernels}.values())
     real = ["-DFLOAT64=1"] if dtype == "float64" else []
     each = list(dict.fromkeys(architectures))
 
-    def options_of(one: RecordedKernel) -> list[str]:
-        return [*FLAGS, *real, *(f"-D{name}={value}" for name, value in one.constants)]
+    def options_of(kernel: RecordedKernel) -> list[str]:
+        return [*FLAGS, *real, *(f"-D{name}={value}" for name, value in kernel.constants)]
 
-    def has_rsqrts(one: RecordedKernel) -> bool:
-        return len(unique) == 1 or RSQRT in hasty_ptx(source, each[0], options_of(one))
+    def has_rsqrts(kernel: RecordedKernel) -> bool:
+        return len(unique) == 1 or RSQRT in hasty_ptx(source, each[0], options_of(kernel))
 
-    def counted(one: RecordedKernel, architecture: str) -> Ledger | None:
-        built = assemble(source, one.stem, architecture, options_of(one))
+    def counted(kernel: RecordedKernel, architecture: str) -> Ledger | None:
+        built = assemble(source, kernel.stem, architecture, options_of(kernel))
         inner = inner_loops(built, where, variant.mutual)
         if not inner:
             return None
         return Ledger(
-            variant.name, one.stem, architecture, built.registers, built.spilled, built.shared, inner, one.threads
+            variant.name, kernel.stem, architecture, built.registers, built.spilled, built.shared, inner, kernel.threads
         )
 
     with naming(variant.path), ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-        kept = [one for one, has in zip(unique, pool.map(has_rsqrts, unique), strict=True) if has]
-        made = [pool.submit(counted, one, architecture) for architecture in each for one in kept]
-        return [found for one in made if (found := one.result())]
+        kept = [kernel for kernel, has in zip(unique, pool.map(has_rsqrts, unique), strict=True) if has]
+        made = [pool.submit(counted, kernel, architecture) for architecture in each for kernel in kept]
+        return [result for future in made if (result := future.result())]
 
 
 def inner_loops(built: Assembled, where: Places, mutual: bool | str) -> tuple[Inner, ...]:
     """Count the inner loops over interactions of machine code; ``mutual`` as a variant declares it."""
     code, loops = built.code.instructions, built.code.loops()
-    found = innermost(loops, [place for place, one in enumerate(code) if is_rsqrt(one.opcode, one.operands)])
+    inner = innermost(
+        loops, [place for place, instruction in enumerate(code) if is_rsqrt(instruction.opcode, instruction.operands)]
+    )
     # A loop over bodies or cells that has loops within it is none over their interactions.
-    found = [loop for loop in found if not any(loop.holds(other) for other in loops)] or found
-    return tuple(_counted(code, loops, loop, where, mutual) for loop in found)
+    inner = [loop for loop in inner if not any(loop.holds(other) for other in loops)] or inner
+    return tuple(_counted(code, loops, loop, where, mutual) for loop in inner)
 
 
 def _counted(
     code: Sequence[Instruction], loops: Sequence[Loop], loop: Loop, where: Places, mutual: bool | str
 ) -> Inner:
     body = code[loop.first : loop.last + 1]
-    functions = Counter(where.functions.get((one.file, one.line), "") for one in body)
+    functions = Counter(where.functions.get((instruction.file, instruction.line), "") for instruction in body)
     served = 2 if mutual is True or functions[str(mutual)] else 1
-    rsqrts = sum(is_rsqrt(one.opcode, one.operands) for one in body)
+    rsqrts = sum(is_rsqrt(instruction.opcode, instruction.operands) for instruction in body)
     turn = served * rsqrts
     by_line: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     passes: Counter[str] = Counter()
-    for one in body:
-        pipe = pipe_of(one.opcode)
-        by_line[one.file, one.line][pipe] += 1
-        passes[pipe] += passes_of(one.opcode)
+    for instruction in body:
+        pipe = pipe_of(instruction.opcode)
+        by_line[instruction.file, instruction.line][pipe] += 1
+        passes[pipe] += passes_of(instruction.opcode)
     lines = [
-        Line(file, line, own.total() / turn, _each(own, turn, PIPES), where.lines.get((file, line), ""))
-        for (file, line), own in by_line.items()
+        Line(file, line, of_line.total() / turn, _each(of_line, turn, PIPES), where.lines.get((file, line), ""))
+        for (file, line), of_line in by_line.items()
     ]
     outer = around(loops, loop)
     around_it = [] if outer is None else [code[place] for place in outside(loops, outer.places, outer)]
@@ -185,14 +187,14 @@ def _counted(
         staging = 0.0
     elif turns is not None:
         # Turns of the inner loop may stand before it, so that its loads are on their way.
-        peeled = sum(is_rsqrt(one.opcode, one.operands) for one in around_it) // rsqrts
+        peeled = sum(is_rsqrt(instruction.opcode, instruction.operands) for instruction in around_it) // rsqrts
         tile = turn * (turns + peeled)
         staging = max(0.0, (len(around_it) + turns * len(body)) / tile - len(body) / turn)
     file, line = _beginning(code, loop, where)
     return Inner(
         turn=turn,
         slots=len(body) / turn,
-        pipes=_each(Counter(pipe_of(one.opcode) for one in body), turn, PIPES),
+        pipes=_each(Counter(pipe_of(instruction.opcode) for instruction in body), turn, PIPES),
         lines=tuple(sorted(lines, key=lambda line: (-line.slots, line.file, line.number))),
         per_tile=len(around_it),
         chain=longest_chain(body),
@@ -201,7 +203,7 @@ def _counted(
         file=file,
         line=line,
         served=served,
-        work=_each(Counter(work_of(one.opcode, one.operands) for one in body), turn, WORK),
+        work=_each(Counter(work_of(instruction.opcode, instruction.operands) for instruction in body), turn, WORK),
         passes=_each(passes, turn, PIPES),
         tile=tile,
         staging=staging,
@@ -212,11 +214,15 @@ def _beginning(code: Sequence[Instruction], loop: Loop, where: Places) -> tuple[
     """Return the file and the line of the statement that a loop is made of, as far as the compiler tells."""
     body = code[loop.first : loop.last + 1]
     # What is counted and compared is of that line, and so is the jump, mostly.
-    for one in [body[-1], *(one for one in reversed(body) if "ISETP" in one.opcode)]:
-        text = where.lines.get((one.file, one.line), "")
+    for instruction in [body[-1], *(instruction for instruction in reversed(body) if "ISETP" in instruction.opcode)]:
+        text = where.lines.get((instruction.file, instruction.line), "")
         if text.startswith(("for", "while", "do", "}")):
-            return one.file, one.line
-    named = Counter((one.file, one.line) for one in body if where.lines.get((one.file, one.line), "").startswith("for"))
+            return instruction.file, instruction.line
+    named = Counter(
+        (instruction.file, instruction.line)
+        for instruction in body
+        if where.lines.get((instruction.file, instruction.line), "").startswith("for")
+    )
     return named.most_common(1)[0][0] if named else (body[-1].file, body[-1].line)
 
 

@@ -66,27 +66,27 @@ class Code:
 
     def loops(self) -> list[Loop]:
         """Find the loops: one for each place that is jumped back to, up to the last jump to it."""
-        found: dict[int, int] = {}
+        ends: dict[int, int] = {}
         aside = self._aside()
-        for place, one in enumerate(self.instructions):
-            begin = self.labels.get(one.target, place + 1)
+        for place, instruction in enumerate(self.instructions):
+            begin = self.labels.get(instruction.target, place + 1)
             # After its last instruction a kernel jumps to itself.
-            if one.name in JUMPS and begin < place and place not in aside:
-                found[begin] = max(place, found.get(begin, 0))
-        return [Loop(first, last) for first, last in sorted(found.items())]
+            if instruction.name in JUMPS and begin < place and place not in aside:
+                ends[begin] = max(place, ends.get(begin, 0))
+        return [Loop(first, last) for first, last in sorted(ends.items())]
 
     def _aside(self) -> set[int]:
         """Return the jumps that end what stands behind the kernel for warps whose threads have gone different ways."""
-        found = set()
-        for one in self.instructions:
-            if one.opcode == "BRA.DIV" and one.target in self.labels:
-                ahead = range(self.labels[one.target], len(self.instructions))
-                found |= set(islice((at for at in ahead if self._always_jumps(at)), 1))
-        return found
+        jumps = set()
+        for instruction in self.instructions:
+            if instruction.opcode == "BRA.DIV" and instruction.target in self.labels:
+                ahead = range(self.labels[instruction.target], len(self.instructions))
+                jumps |= set(islice((at for at in ahead if self._always_jumps(at)), 1))
+        return jumps
 
     def _always_jumps(self, place: int) -> bool:
-        one = self.instructions[place]
-        return one.opcode == "BRA" and not one.predicate and one.operands.startswith("`")
+        instruction = self.instructions[place]
+        return instruction.opcode == "BRA" and not instruction.predicate and instruction.operands.startswith("`")
 
 
 def parse(text: str, kernel: str) -> Code:
@@ -105,13 +105,13 @@ def parse(text: str, kernel: str) -> Code:
             file, line = source[1], int(source[2])
         elif label := LABEL.match(row.strip()):
             code.labels[label[1]] = len(code.instructions)
-        elif found := INSTRUCTION.search(row):
-            target = TARGET.search(found["operands"])
+        elif match := INSTRUCTION.search(row):
+            target = TARGET.search(match["operands"])
             code.instructions.append(
                 Instruction(
-                    found["opcode"],
-                    found["operands"],
-                    found["predicate"] or "",
+                    match["opcode"],
+                    match["operands"],
+                    match["predicate"] or "",
                     file,
                     line,
                     target[1] if target else "",
@@ -134,10 +134,10 @@ def innermost(loops: Sequence[Loop], holding: Sequence[int]) -> list[Loop]:
     def has(loop: Loop) -> int:
         return sum(loop.first <= place <= loop.last for place in holding)
 
-    own = [loop for loop in loops if has(loop)]
+    candidates = [loop for loop in loops if has(loop)]
     best: dict[Loop | None, list[Loop]] = {}
-    for loop in own:
-        if any(loop.holds(other) for other in own):
+    for loop in candidates:
+        if any(loop.holds(other) for other in candidates):
             continue
         alike = best.setdefault(around(loops, loop), [])
         if not alike or has(loop) > has(alike[0]):

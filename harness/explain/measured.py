@@ -16,7 +16,7 @@ from gravbench.toolkits import driver
 from gravbench.toolkits.devices import sensor
 from gravbench.toolkits.interface import ToolkitMissingError
 
-OF_A_GPU = (*(one.name for one in BENCHMARKS), "launch_stream", "launch_small", "launch_graph")
+OF_A_GPU = (*(bench.name for bench in BENCHMARKS), "launch_stream", "launch_small", "launch_graph")
 
 
 def check(device: Device, names: Iterable[str]) -> None:
@@ -43,8 +43,8 @@ def measure(
     """
     noted = environment.describe([device], arguments)
     if not device.is_gpu:
-        found, failed = host_peaks.measure_all(say, names)
-        return Peaks(device=device.name, ceilings=found, failed=failed, environment=noted)
+        ceilings, failed = host_peaks.measure_all(say, names)
+        return Peaks(device=device.name, ceilings=ceilings, failed=failed, environment=noted)
     from gravbench.toolkits.cupy import CupyToolkit
 
     try:
@@ -54,14 +54,14 @@ def measure(
     assert device.uuid is not None
     with sensor(device) as read:
         assert read
-        found, failed = measured_peaks.measure_all(toolkit, read, say, names)
+        ceilings, failed = measured_peaks.measure_all(toolkit, read, say, names)
     return Peaks(
         device=device.name,
         device_uuid=device.uuid,
         compute_capability=toolkit.compute_capability,
         multiprocessors=toolkit.multiprocessors,
         highest_clock_mhz=driver.clock_hertz() / 1e6,
-        ceilings=found,
+        ceilings=ceilings,
         failed=failed,
         environment=noted,
     )

@@ -55,11 +55,11 @@ def measure_all(
 
     ``say`` is told the name of each as it begins.
     """
-    found: list[Peak] = []
+    peaks: list[Peak] = []
     failed: dict[str, str] = {}
     todo: dict[str, Callable[[], Peak]] = {
-        one.name: lambda one=one: _Bench(toolkit, one, read).measured()  # type: ignore[misc]
-        for one in BENCHMARKS
+        bench.name: lambda bench=bench: _Bench(toolkit, bench, read).measured()  # type: ignore[misc]
+        for bench in BENCHMARKS
     }
     todo |= {
         "launch_stream": lambda: _launches(toolkit),
@@ -71,10 +71,10 @@ def measure_all(
             continue
         say(name)
         try:
-            found.append(measure())
+            peaks.append(measure())
         except Exception as error:  # one that fails does not end the others
             failed[name] = shortened(f"{type(error).__name__}: {error}", 500)
-    return found, failed
+    return peaks, failed
 
 
 class _Bench:
@@ -144,18 +144,18 @@ class _Bench:
         self._clear()
         self._launch(FEW_TURNS)
         self.toolkit.synchronize()
-        found = self.toolkit.download(self.out)
+        values = self.toolkit.download(self.out)
         expected = self.bench.leaves(FEW_TURNS)
         if self.bench.rows:
             left = (self.bench.of_rows or sum_of_rows)(self.words, FEW_TURNS)
-            right = int(found.astype(object).sum()) % 2**32 == left
+            right = int(values.astype(object).sum()) % 2**32 == left
         elif expected is None:  # all add to the first place
-            right = found[0] == self.bench.each * FEW_TURNS * self.threads and not found[1:].any()
+            right = values[0] == self.bench.each * FEW_TURNS * self.threads and not values[1:].any()
         else:
             wanted = np.resize(np.asarray(expected), self.threads).astype(np.float64)
-            right = bool(np.all(np.abs(found.astype(np.float64) - wanted) <= self.bench.tolerance * np.abs(wanted)))
+            right = bool(np.all(np.abs(values.astype(np.float64) - wanted) <= self.bench.tolerance * np.abs(wanted)))
         if not right:
-            raise WrongError(f"{self.bench.name} computed {found[:3]} instead of {expected}, so it is not measured")
+            raise WrongError(f"{self.bench.name} computed {values[:3]} instead of {expected}, so it is not measured")
 
     def _turns(self) -> int:
         """Return the turns that a sample needs to last long enough."""
@@ -210,9 +210,9 @@ def _relays(toolkit: CudaToolkit) -> Peak:
 
     there_and_back()
     toolkit.synchronize()
-    found = toolkit.download(here)
-    if not (found == 2).all():
-        raise WrongError(f"launch_small computed {found[:3]} instead of 2: it is not measured")
+    received = toolkit.download(here)
+    if not (received == 2).all():
+        raise WrongError(f"launch_small computed {received[:3]} instead of 2: it is not measured")
     return _launch_ceiling(
         "launch_small", "a kernel of one word per thread behind another that wrote the words", lambda: toolkit.time(
             there_and_back, LAUNCHES // 2

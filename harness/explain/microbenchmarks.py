@@ -126,8 +126,8 @@ def sum_of_rows(words: int, turns: int) -> int:
     """Return what all threads together leave of so many rows, modulo 2^32."""
     total = 0
     for first in range(0, words, 1 << 22):
-        own = np.arange(first, min(first + (1 << 22), words), dtype=np.uint64) * KNUTH & 0xFFFFFFFF
-        total += int(own.sum() + (own >> np.uint64(7)).sum())
+        values = np.arange(first, min(first + (1 << 22), words), dtype=np.uint64) * KNUTH & 0xFFFFFFFF
+        total += int(values.sum() + (values >> np.uint64(7)).sum())
     return turns * total % 2**32
 
 
@@ -146,13 +146,13 @@ def _widened(turns: int) -> int:
 
 
 def _of_lanes(turns: int) -> NDArray[np.uint32]:
-    row, found = WORDS[np.arange(384) % 256], np.zeros(32, np.uint32)
+    row, total = WORDS[np.arange(384) % 256], np.zeros(32, np.uint32)
     mixed = np.zeros(32, np.uint32)
     for turn in range(turns):
         for k in range(0, 128, 4):
             a, b, c, d = (row[turn % 2 * 128 + k + 4 * np.arange(32) + word] for word in range(4))
-            found, mixed = (found + (a ^ b ^ c)).astype(np.uint32), mixed ^ d
-    return (found + mixed).astype(np.uint32)
+            total, mixed = (total + (a ^ b ^ c)).astype(np.uint32), mixed ^ d
+    return (total + mixed).astype(np.uint32)
 
 
 def _at(ring: int, step: int) -> Callable[[int], int]:

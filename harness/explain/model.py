@@ -202,7 +202,7 @@ def clock_under(work: Work, reported: float, ceilings: Peaks) -> float:
     They are slower where tensor cores are in use (NVIDIA, H100 whitepaper, table 3), by a single product at a time as
     by many, and the driver does not say so.
     """
-    products = any(pipe_of(one.opcode) == TENSOR for one, _ in work.weighted)
+    products = any(pipe_of(instruction.opcode) == TENSOR for instruction, _ in work.weighted)
     return reported * ceilings.share_of_clock(LOADED) if products else reported
 
 

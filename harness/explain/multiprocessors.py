@@ -39,8 +39,8 @@ def makespan(
             return False
         begun += 1
         left[begun] = warps
-        for one in block:
-            heapq.heappush(ends[place], (done[place] + one, begun))
+        for amount in block:
+            heapq.heappush(ends[place], (done[place] + amount, begun))
         return True
 
     def next_event(place: int) -> None:

@@ -32,5 +32,5 @@ def evaluate(cases: list[Case], folders: tuple[Path, ...]) -> None:
 
 
 if __name__ == "__main__":
-    asked = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    evaluate([Case(**one) for one in asked["cases"]], tuple(Path(folder) for folder in asked["folders"]))
+    request = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    evaluate([Case(**case) for case in request["cases"]], tuple(Path(folder) for folder in request["folders"]))

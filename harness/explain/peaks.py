@@ -86,8 +86,8 @@ class Peak(BaseModel, frozen=True):
 
     @cached_property
     def _interval(self) -> tuple[float, float, float]:
-        found = median_interval(self.samples)
-        return found.median, max(found.low, min(self.samples)), min(found.high, max(self.samples))
+        interval = median_interval(self.samples)
+        return interval.median, max(interval.low, min(self.samples)), min(interval.high, max(self.samples))
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -129,7 +129,7 @@ class Peaks(BaseModel, frozen=True):
     @cached_property
     def by_name(self) -> dict[str, Peak]:
         """The measured ones by their names."""
-        return {one.name: one for one in self.ceilings}
+        return {peak.name: peak for peak in self.ceilings}
 
     def value(self, name: str) -> float:
         """Return the measured median, or the published figure where it was not measured.
@@ -137,8 +137,8 @@ class Peaks(BaseModel, frozen=True):
         Raises:
             KeyError: it is neither.
         """
-        found = self.by_name.get(name)
-        return PUBLISHED[name][0] if found is None else found.median
+        peak = self.by_name.get(name)
+        return PUBLISHED[name][0] if peak is None else peak.median
 
     def measured(self, *names: str) -> bool:
         """Tell whether all of these were measured."""
@@ -158,16 +158,16 @@ class Peaks(BaseModel, frozen=True):
 
         It is one where either is not known.
         """
-        found = self.by_name.get(name)
-        if found is None or not found.clock_mhz or not found.nvml_clock_mhz:
+        peak = self.by_name.get(name)
+        if peak is None or not peak.clock_mhz or not peak.nvml_clock_mhz:
             return 1.0
-        return found.clock_mhz / found.nvml_clock_mhz
+        return peak.clock_mhz / peak.nvml_clock_mhz
 
     def joined(self, before: Peaks) -> Peaks:
         """Add those that were measured before and are not among these."""
-        own = self.by_name.keys() | self.failed.keys()
-        others = [one for one in before.ceilings if one.name not in own]
-        failed = {name: why for name, why in before.failed.items() if name not in own} | self.failed
+        names = self.by_name.keys() | self.failed.keys()
+        others = [peak for peak in before.ceilings if peak.name not in names]
+        failed = {name: why for name, why in before.failed.items() if name not in names} | self.failed
         # Not a copy, which would keep what is cached of these alone.
         return type(self)(**(dict(self) | {"ceilings": [*others, *self.ceilings], "failed": failed}))
 

@@ -39,7 +39,7 @@ from gravbench.model.variant import Variant, discover
 from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit
 
 
-def again(found: Ablations, ceilings: Peaks) -> Ablations:
+def again(ablations: Ablations, ceilings: Peaks) -> Ablations:
     """Return what was found of a kernel with the times and gains that are predicted now, on the device of the ceilings.
 
     What had no prediction gets none.
@@ -47,42 +47,48 @@ def again(found: Ablations, ceilings: Peaks) -> Ablations:
     Raises:
         InputError: its kernel cannot be compiled or read here, or another text of it was measured.
     """
-    variant = discover()[found.variant]
+    variant = discover()[ablations.variant]
     gravity = find(GRAVITY)
-    before = {one.name: one for one in found.outcomes}
-    todo, _ = changes(variant, found.axes, gravity, before[ORIGINAL].registers or 0)
-    now = {one.name: one for one in [Change(ORIGINAL, "the kernel as it is", variant.cuda_source(gravity)), *todo]}
+    before = {outcome.name: outcome for outcome in ablations.outcomes}
+    todo, _ = changes(variant, ablations.axes, gravity, before[ORIGINAL].registers or 0)
+    now = {
+        change.name: change for change in [Change(ORIGINAL, "the kernel as it is", variant.cuda_source(gravity)), *todo]
+    }
     outcomes: list[Outcome] = []
     first: float | None = None
-    for one in found.outcomes:
-        seconds = None if one.predicted_seconds is None else _seconds(variant, found, one, now[one.name], ceilings)
+    for outcome in ablations.outcomes:
+        seconds = (
+            None
+            if outcome.predicted_seconds is None
+            else _seconds(variant, ablations, outcome, now[outcome.name], ceilings)
+        )
         first = first or seconds
         gain = first / seconds if first and seconds else None
-        outcomes.append(one.model_copy(update={"predicted_seconds": seconds, "predicted_gain": gain}))
-    return found.model_copy(update={"outcomes": outcomes})
+        outcomes.append(outcome.model_copy(update={"predicted_seconds": seconds, "predicted_gain": gain}))
+    return ablations.model_copy(update={"outcomes": outcomes})
 
 
-def _seconds(variant: Variant, found: Ablations, one: Outcome, change: Change, ceilings: Peaks) -> float | None:
-    axes = variant.complete({**found.axes, **change.axes})
+def _seconds(variant: Variant, ablations: Ablations, outcome: Outcome, change: Change, ceilings: Peaks) -> float | None:
+    axes = variant.complete({**ablations.axes, **change.axes})
     architecture = f"sm_{(ceilings.compute_capability or '9.0').replace('.', '')}"
-    toolkit = RecordingToolkit(found.dtype, find(GRAVITY), ceilings.multiprocessors or 132)  # type: ignore[arg-type]
-    bodies = generators.plummer(found.n, 1, 0.025)
+    toolkit = RecordingToolkit(ablations.dtype, find(GRAVITY), ceilings.multiprocessors or 132)  # type: ignore[arg-type]
+    bodies = generators.plummer(ablations.n, 1, 0.025)
     prepared = variant.prepare(toolkit, bodies, **axes)
     toolkit.launched.clear()
     with contextlib.suppress(Exception):  # what looks at results that were not computed
         prepared.launch()
     launched = {stem: arguments[:2] for stem, arguments in reversed(toolkit.launched)}
-    for asked in toolkit.kernels:
-        if asked.stem not in launched:
+    for kernel in toolkit.kernels:
+        if kernel.stem not in launched:
             continue
-        blocks, threads = (prod(each) if isinstance(each, tuple) else int(each) for each in launched[asked.stem])
-        shape = _shape(asked, change, found, one, architecture, blocks, threads, toolkit.multiprocessors)
+        blocks, threads = (prod(each) if isinstance(each, tuple) else int(each) for each in launched[kernel.stem])
+        shape = _shape(kernel, change, ablations, outcome, architecture, blocks, threads, toolkit.multiprocessors)
         made = Made(
-            (asked,), shape, max(len(toolkit.launched), prepared.kernels), architecture,
-            one.sm_clock_mhz or ceilings.clock
+            (kernel,), shape, max(len(toolkit.launched), prepared.kernels), architecture,
+            outcome.sm_clock_mhz or ceilings.clock
         )  # fmt: skip
-        problem = Problem(found.n, found.n * found.n / prepared.cycle)
-        subject = Predicted(variant, found.dtype, found.axes, bodies, problem, ceilings)  # type: ignore[arg-type]
+        problem = Problem(ablations.n, ablations.n * ablations.n / prepared.cycle)
+        subject = Predicted(variant, ablations.dtype, ablations.axes, bodies, problem, ceilings)  # type: ignore[arg-type]
         seconds = seconds_of(change, made, subject)
         if seconds is not None:
             return seconds
@@ -90,17 +96,17 @@ def _seconds(variant: Variant, found: Ablations, one: Outcome, change: Change, c
 
 
 def _shape(
-    asked: RecordedKernel,
+    kernel: RecordedKernel,
     change: Change,
-    found: Ablations,
-    one: Outcome,
+    ablations: Ablations,
+    outcome: Outcome,
     architecture: str,
     blocks: int,
     threads: int,
     many: int,
 ) -> Shape:
-    shared, registers = shared_of(change.text, asked, architecture, found.dtype, change.options)
-    resident = occupancy(architecture, threads, one.registers or registers, shared).blocks
+    shared, registers = shared_of(change.text, kernel, architecture, ablations.dtype, change.options)
+    resident = occupancy(architecture, threads, outcome.registers or registers, shared).blocks
     return Shape(blocks, -(-threads // LANES), resident, many)
 
 
@@ -108,15 +114,15 @@ def main(words: Sequence[str] | None = None) -> int:
     """Predict again all changes of a folder's file, and write it; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m gravbench.explain.predicting", description=__doc__)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="where knock_outs.json and ceilings.json are")
-    asked = parser.parse_args(words)
+    given = parser.parse_args(words)
 
     def work() -> None:
         if lacking := missing():
             raise InputError(lacking)
-        if not (found := read_all(asked.folder)):
-            raise InputError(f"{asked.folder}: it has no {FILE}, which `gravbench ablate` writes")
-        ceilings = kept.read(asked.folder)
-        path = write([again(one, ceilings) for one in found], asked.folder)
+        if not (results := read_all(given.folder)):
+            raise InputError(f"{given.folder}: it has no {FILE}, which `gravbench ablate` writes")
+        ceilings = kept.read(given.folder)
+        path = write([again(result, ceilings) for result in results], given.folder)
         sys.stdout.write(f"{path}\n")
 
     return exit_code_of(parser.prog, work)

@@ -16,16 +16,16 @@ from gravbench.report.terminal.printing import GAP, heading, say, say_all, secti
 from gravbench.report.terminal.table import table
 
 
-def render(found: Explained, console: Console, bars: Sequence[Bar] = ()) -> None:
+def render(explained: Explained, console: Console, bars: Sequence[Bar] = ()) -> None:
     """Print the tables, what bounds each loop, and last where the measured time of the cases goes."""
-    heading(console, f"gravbench explain: {found.title}")
-    say_all(console, found.conditions)
+    heading(console, f"gravbench explain: {explained.title}")
+    say_all(console, explained.conditions)
     say(console, SLOT)
-    for one in sections(found):
-        section(console, one.title, one.reading)
-        console.print(table(console, one.columns, one.rows))
+    for content in sections(explained):
+        section(console, content.title, content.reading)
+        console.print(table(console, content.columns, content.rows))
     console.print()
-    sentence, each = conclusion(found)
+    sentence, each = conclusion(explained)
     say(console, sentence)
     for one_of_them in each:
         say(console, one_of_them, indent=GAP)
@@ -41,7 +41,7 @@ def _render_bar(bar: Bar, console: Console) -> None:
         console.print(table(console, made.columns, made.rows))
 
 
-def as_json(found: Explained, bars: Sequence[Bar] = ()) -> dict[str, Any]:
+def as_json(explained: Explained, bars: Sequence[Bar] = ()) -> dict[str, Any]:
     """Return all that is known, for machines."""
     return {
         "measured": [
@@ -55,27 +55,30 @@ def as_json(found: Explained, bars: Sequence[Bar] = ()) -> dict[str, Any]:
             for bar in bars
         ],
         "asked": [
-            {"variant": one.variant.name, "axes": dict(one.axes), "n": one.n, "dtype": one.dtype} for one in found.asked
+            {"variant": case.variant.name, "axes": dict(case.axes), "n": case.n, "dtype": case.dtype}
+            for case in explained.asked
         ],
-        "compiler": found.compiler,
-        "kernels_without_such_a_loop": list(found.without),
-        "multiprocessors": found.multiprocessors,
-        "mhz": found.mhz,
+        "compiler": explained.compiler,
+        "kernels_without_such_a_loop": list(explained.without),
+        "multiprocessors": explained.multiprocessors,
+        "mhz": explained.mhz,
         "kernels": [
             {
                 **{name: value for name, value in asdict(ledger).items() if name != "inner"},
                 "occupancy": asdict(held) | {"part": held.part} if (held := ledger.occupancy) else None,
                 "side": number,
-                "loops": [_loop(found, row) for row in found.rows if row.ledger is ledger and row.side == number],
+                "loops": [
+                    _loop(explained, row) for row in explained.rows if row.ledger is ledger and row.side == number
+                ],
             }
-            for number, side in enumerate(found.sides)
+            for number, side in enumerate(explained.sides)
             for ledger in side
         ],
     }
 
 
-def _loop(found: Explained, row: Row) -> dict[str, Any]:
-    bound = found.bound(row)
+def _loop(explained: Explained, row: Row) -> dict[str, Any]:
+    bound = explained.bound(row)
     return {
         "name": row.name,
         **asdict(row.inner),

@@ -18,13 +18,16 @@ def asked_of(
     toolkit = RecordingToolkit(dtype, interaction, multiprocessors)
     prepared = variant.prepare(toolkit, generators.plummer(n, 1, 0.025), **variant.complete(axes))
     # P is the threads of a block, and Q those of a body. Where neither is said, one launch says it.
-    if not toolkit.launched and not any("P" in dict(one.constants) for one in toolkit.kernels):
+    if not toolkit.launched and not any("P" in dict(kernel.constants) for kernel in toolkit.kernels):
         prepared.launch()
     launched = {
         stem: prod(arguments[1]) if isinstance(arguments[1], tuple) else int(arguments[1])
         for stem, arguments in toolkit.launched
     }
-    return [replace(one, threads=launched.get(one.stem, _threads(dict(one.constants)))) for one in toolkit.kernels]
+    return [
+        replace(kernel, threads=launched.get(kernel.stem, _threads(dict(kernel.constants))))
+        for kernel in toolkit.kernels
+    ]
 
 
 def _threads(constants: dict[str, int]) -> int | None:

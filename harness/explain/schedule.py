@@ -110,27 +110,27 @@ def clocks(done: Pass, warps: int, together: int, costs: Costs) -> float:
     """
     turns = max(1, min(done.turns, MOST_STEPS // (PASSES * warps * max(1, len(done.inner)))))
     part = replace(done, turns=turns)
-    found = _run(_steps(part, costs), warps, together, costs)
+    total = _run(_steps(part, costs), warps, together, costs)
     if turns < done.turns:
         # The turns that were left out take as long as those without what is around them.
         alone = _run(_steps(Pass(done.inner, turns), costs), warps, together, costs)
-        found += alone * (done.turns / turns - 1)
-    return found
+        total += alone * (done.turns / turns - 1)
+    return total
 
 
-def kind_of(one: Instruction) -> str:
+def kind_of(instruction: Instruction) -> str:
     """Return the kind of an instruction as ``Costs`` has it."""
-    if one.name in ("LDS", "STS", "LDG", "STG", "LD", "ST"):
-        width = next((bits for bits in ("128", "64") if f".{bits}" in one.opcode), "32")
-        return f"{'LDS' if one.name in ('LDS', 'STS') else 'LDG'}.{width}"
-    if one.name in ("RED", "REDG", "ATOM", "ATOMG"):
+    if instruction.name in ("LDS", "STS", "LDG", "STG", "LD", "ST"):
+        width = next((bits for bits in ("128", "64") if f".{bits}" in instruction.opcode), "32")
+        return f"{'LDS' if instruction.name in ('LDS', 'STS') else 'LDG'}.{width}"
+    if instruction.name in ("RED", "REDG", "ATOM", "ATOMG"):
         return "RED"
-    pipe = pipe_of(one.opcode)
-    if one.name in ("MOVM", "F2FP", "STL", "LDL"):
-        return one.name
-    if one.opcode.startswith("HADD2.F32"):  # it makes floats of half-precision numbers
+    pipe = pipe_of(instruction.opcode)
+    if instruction.name in ("MOVM", "F2FP", "STL", "LDL"):
+        return instruction.name
+    if instruction.opcode.startswith("HADD2.F32"):  # it makes floats of half-precision numbers
         return WIDENED
-    if pipe == TENSOR and ".1688" in one.opcode:
+    if pipe == TENSOR and ".1688" in instruction.opcode:
         return SMALL_PRODUCT
     return "SHFL" if pipe == SHARED else pipe
 
@@ -153,14 +153,14 @@ def queue_of(kind: str) -> str:
     return MIO if unit_of(kind) in (SHARED, XU) else ""
 
 
-def busy_of(one: Instruction, busy: Mapping[str, float]) -> float:
+def busy_of(instruction: Instruction, busy: Mapping[str, float]) -> float:
     """Return the clocks for which an instruction keeps its unit busy, of clocks by kind.
 
     What the lanes address decides it where banks of shared memory take longer than for one address of the whole warp.
     """
-    kind = kind_of(one)
-    own = busy.get(kind, 1.0)
-    return max(own, one.wavefronts * busy.get("LDS.32", 0.0)) if kind.startswith("LDS") else own
+    kind = kind_of(instruction)
+    usual = busy.get(kind, 1.0)
+    return max(usual, instruction.wavefronts * busy.get("LDS.32", 0.0)) if kind.startswith("LDS") else usual
 
 
 def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
@@ -170,15 +170,15 @@ def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
     are several registers each.
     """
     kept: dict[int, str] = {}
-    found = []
-    for one in body:
-        fields = [text.strip() for text in re.split(r",(?![^\[]*\])", one.operands)]
-        results = 0 if one.name.startswith(WITHOUT_RESULT) else 1
+    counts = []
+    for instruction in body:
+        fields = [text.strip() for text in re.split(r",(?![^\[]*\])", instruction.operands)]
+        results = 0 if instruction.name.startswith(WITHOUT_RESULT) else 1
         if results and PREDICATE.fullmatch(fields[0]):
             results = 2
         now: dict[int, str] = {}
         read: set[int] = set()
-        widths = widths_of_matrices(one)
+        widths = widths_of_matrices(instruction)
         for place, text in enumerate(fields[results:]):
             for number, suffixes in REGISTER.findall(text):
                 if kept.get(place) != number:
@@ -188,8 +188,8 @@ def operands(body: Sequence[Instruction]) -> list[tuple[int, int]]:
                     now[place] = number
         kept = now
         odd = sum(number % 2 for number in read)
-        found.append((len(read) - odd, odd))
-    return found
+        counts.append((len(read) - odd, odd))
+    return counts
 
 
 def _steps(done: Pass, costs: Costs) -> list[_Step]:
@@ -200,14 +200,14 @@ def _steps(done: Pass, costs: Costs) -> list[_Step]:
     strides: dict[str, int] = {}
     first: dict[str, int] = {}
     if not outside:  # every load of the loop is from global memory, one address for the whole warp
-        for one in done.inner:
-            if (place := _address(one)) is not None:
+        for instruction in done.inner:
+            if (place := _address(instruction)) is not None:
                 register, offset, size = place
                 strides[register] = strides.get(register, 0) + size
                 first[register] = min(offset, first.get(register, offset))
     for turn in range(done.turns):
-        for one, step in zip(done.inner, inner, strict=True):
-            place = None if outside else _address(one)
+        for instruction, step in zip(done.inner, inner, strict=True):
+            place = None if outside else _address(instruction)
             if place is None:
                 steps.append(step)
             else:
@@ -220,19 +220,23 @@ def _steps(done: Pass, costs: Costs) -> list[_Step]:
     return steps
 
 
-def _address(one: Instruction) -> tuple[str, int, int] | None:
+def _address(instruction: Instruction) -> tuple[str, int, int] | None:
     """Return the register, the offset and the bytes of a load from global memory."""
-    if one.name != "LDG" or not (found := ADDRESS.search(one.operands)):
+    if instruction.name != "LDG" or not (match := ADDRESS.search(instruction.operands)):
         return None
-    return found[1], int(found[2] or "0", 16), 16 if ".128" in one.opcode else 8 if ".64" in one.opcode else 4
+    return (
+        match[1],
+        int(match[2] or "0", 16),
+        16 if ".128" in instruction.opcode else 8 if ".64" in instruction.opcode else 4,
+    )
 
 
 def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> list[_Step]:
     steps = []
-    for one, (even, odd) in zip(body, operands(body), strict=True):
-        kind, bits = kind_of(one), one.control
-        busy = busy_of(one, costs.busy)
-        latency = costs.miss if missing and one.name == "LDG" else costs.latency.get(kind, 4.0)
+    for instruction, (even, odd) in zip(body, operands(body), strict=True):
+        kind, bits = kind_of(instruction), instruction.control
+        busy = busy_of(instruction, costs.busy)
+        latency = costs.miss if missing and instruction.name == "LDG" else costs.latency.get(kind, 4.0)
         # The words of the last wavefront come last.
         latency += (busy - costs.busy.get(kind, 1.0)) / SCHEDULERS
         steps.append(
@@ -247,7 +251,7 @@ def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> lis
                 tuple(barrier for barrier in range(6) if bits >> 11 + barrier & 1),
                 even * costs.operand,
                 odd * costs.operand,
-                one.name == "BAR",
+                instruction.name == "BAR",
                 None,
             )
         )
@@ -256,102 +260,142 @@ def _decoded(body: Sequence[Instruction], costs: Costs, *, missing: bool) -> lis
 
 def _run(steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> float:
     """Run the passes of all warps, and return the clocks per pass while all of them are in the middle."""
-    length = len(steps)
-    total = PASSES * length
-    place = [0] * warps
-    # Blocks begin at different places of a pass, as they do when they have run for a while.
-    blocks = -(-warps // together)
-    ready = [float(warp // together * length * warps // blocks if blocks > 1 else warp) for warp in range(warps)]
-    open_at = [[0.0] * 8 for _ in range(warps)]
-    waiting: dict[int, list[tuple[int, float]]] = {}
-    free: dict[str, float] = {}
-    even_free = odd_free = 0.0
-    brought: dict[tuple[str, int], float] = {}
-    issued, first_ends, began, ended = 0, 0, 0.0, 0.0
-    at_begin = at_end = 0
-    clock, last, left = 0.0, 0, warps
-    ahead = costs.ahead
-    # When the last instructions left each of them.
-    queues: dict[str, deque[float]] = {name: deque(maxlen=costs.queue) for name in (MIO, LG)}
-    while left:
-        soonest, chosen = float("inf"), -1
-        for turn in range(warps):
-            warp = last + turn
-            if warp >= warps:
-                warp -= warps
+    scheduler = _Scheduler(steps, warps, together, costs)
+    while scheduler.left:
+        warp = scheduler.choose()
+        if warp is not None:
+            scheduler.issue(warp)
+    return scheduler.clocks_per_pass
+
+
+class _Scheduler:
+    """One scheduler while it runs the passes of its warps."""
+
+    def __init__(self, steps: Sequence[_Step], warps: int, together: int, costs: Costs) -> None:
+        self.steps, self.warps, self.together, self.costs = steps, warps, together, costs
+        self.length = len(steps)
+        # Of each warp: how many instructions it has issued, when it can issue the next one, and its barriers.
+        self.place = [0] * warps
+        self.ready = self._beginnings()
+        self.open_at = [[0.0] * 8 for _ in range(warps)]
+        # Of each block the warps at its barrier, and when each of them could go on.
+        self.waiting: dict[int, list[tuple[int, float]]] = {}
+        # When each unit and the two register banks are free, and when the last instructions left each queue.
+        self.free: dict[str, float] = {}
+        self.even_free = self.odd_free = 0.0
+        self.queues: dict[str, deque[float]] = {name: deque(maxlen=costs.queue) for name in (MIO, LG)}
+        # When sectors come that were loaded.
+        self.brought: dict[tuple[str, int], float] = {}
+        self.clock, self.last, self.left = 0.0, 0, warps
+        # Which warps have their turn after which.
+        self.orders: list[list[int]] = [[*range(first, warps), *range(first)] for first in range(warps)]
+        # How many instructions were issued, and when, as the last warp began its second pass and as the first ended.
+        self.issued = self.first_passes = 0
+        self.begin: tuple[float, int] = (0.0, 0)
+        self.end: tuple[float, int] | None = None
+
+    def _beginnings(self) -> list[float]:
+        """Return when warps begin: blocks at different places of a pass, as when they have run for a while."""
+        blocks = -(-self.warps // self.together)
+        if blocks == 1:
+            return [float(warp) for warp in range(self.warps)]
+        return [float(warp // self.together * self.length * self.warps // blocks) for warp in range(self.warps)]
+
+    @property
+    def clocks_per_pass(self) -> float:
+        """The clocks of a pass while all warps are in the middle, or over all of it where they never are."""
+        (began, at_begin), (ended, at_end) = self.begin, self.end or (0.0, 0)
+        if at_end > at_begin:
+            return (ended - began) / (at_end - at_begin) * self.length
+        return self.clock / (self.issued / self.length)
+
+    def choose(self) -> int | None:
+        """Return the warp that issues now, the last one first; None, after a step ahead in time, where none can."""
+        soonest, clock, ready = float("inf"), self.clock, self.ready
+        for warp in self.orders[self.last]:
             when = ready[warp]
-            if when > clock:
-                if when < soonest:
-                    soonest = when
-                continue
-            step = steps[place[warp] % length]
-            room = free.get(step.unit, 0.0)
-            if step.queue:
-                queue = queues[step.queue]
-                room = queue[0] if len(queue) == costs.queue else 0.0
-            when = max(room, even_free - ahead if step.even else 0.0, odd_free - ahead if step.odd else 0.0)
             if when <= clock:
-                chosen = warp
-                break
+                when = self._room_for(self.steps[self.place[warp] % self.length])
+                if when <= clock:
+                    return warp
             if when < soonest:
                 soonest = when
-        if chosen < 0:
-            clock = soonest
-            continue
-        last = chosen
-        step = steps[place[chosen] % length]
-        begins = max(free.get(step.unit, 0.0), clock)
+        self.clock = soonest
+        return None
+
+    def _room_for(self, step: _Step) -> float:
+        """Return when there is room in the queue or the unit of an instruction, and its operands are delivered."""
         if step.queue:
-            queue = queues[step.queue]
-            begins = max(begins, queue[-1]) if queue else begins
-            queue.append(begins)
-        free[step.unit] = begins + step.busy
-        if step.unit == TENSOR:
-            free[XU] = max(free.get(XU, 0.0), clock) + costs.hindrance
-        if step.even:
-            even_free = max(even_free, clock) + step.even
-        if step.odd:
-            odd_free = max(odd_free, clock) + step.odd
-        done = begins + step.latency
-        if step.sector is not None:
-            register, offset, span = step.sector
-            sector = register, (place[chosen] // length * span + offset) // SECTOR
-            if sector not in brought:
-                brought[sector] = begins + costs.miss
-            done = max(done, brought[sector])
-        barriers = open_at[chosen]
+            queue = self.queues[step.queue]
+            when = queue[0] if len(queue) == self.costs.queue else 0.0
+        else:
+            when = self.free.get(step.unit, 0.0)
+        if step.even and self.even_free - self.costs.ahead > when:
+            when = self.even_free - self.costs.ahead
+        if step.odd and self.odd_free - self.costs.ahead > when:
+            when = self.odd_free - self.costs.ahead
+        return when
+
+    def issue(self, warp: int) -> None:
+        """Issue the next instruction of a warp."""
+        self.last = warp
+        place, barriers = self.place[warp], self.open_at[warp]
+        step = self.steps[place % self.length]
+        begins, done = self._execute(step, place)
         if step.result < 6:
             barriers[step.result] = max(barriers[step.result], done)
         if step.read < 6:
             barriers[step.read] = max(barriers[step.read], begins + step.busy)
-        place[chosen] += 1
-        issued += 1
-        when = clock + step.stall
-        if place[chosen] < total:
-            for barrier in steps[place[chosen] % length].waits:
+        place += 1
+        self.place[warp] = place
+        self.issued += 1
+        when = self.clock + step.stall
+        if place < PASSES * self.length:
+            for barrier in self.steps[place % self.length].waits:
                 if barriers[barrier] > when:
                     when = barriers[barrier]
         else:
             when = float("inf")
-            left -= 1
-            if not at_end:
-                ended, at_end = clock, issued
-        ready[chosen] = when
-        if place[chosen] == length:
-            first_ends += 1
-            if first_ends == warps:
-                began, at_begin = clock, issued
-        if step.meets and together > 1:
-            block = chosen // together
-            own = waiting.setdefault(block, [])
-            own.append((chosen, when))
-            if len(own) == min(together, warps - block * together):
-                for one, earliest in own:
-                    ready[one] = max(earliest, clock + BARRIER)
-                own.clear()
-            else:
-                ready[chosen] = float("inf")
-        clock += 1
-    if at_end > at_begin:
-        return (ended - began) / (at_end - at_begin) * length
-    return clock / (issued / length)
+            self.left -= 1
+            self.end = self.end or (self.clock, self.issued)
+        self.ready[warp] = when
+        if place == self.length:
+            self.first_passes += 1
+            if self.first_passes == self.warps:
+                self.begin = self.clock, self.issued
+        if step.meets and self.together > 1:
+            self._meet(warp, when)
+        self.clock += 1
+
+    def _execute(self, step: _Step, place: int) -> tuple[float, float]:
+        """Keep what an instruction needs busy; return when its unit begins, and when its result is there."""
+        begins = max(self.free.get(step.unit, 0.0), self.clock)
+        if step.queue:
+            queue = self.queues[step.queue]
+            begins = max(begins, queue[-1]) if queue else begins
+            queue.append(begins)
+        self.free[step.unit] = begins + step.busy
+        if step.unit == TENSOR:
+            self.free[XU] = max(self.free.get(XU, 0.0), self.clock) + self.costs.hindrance
+        if step.even:
+            self.even_free = max(self.even_free, self.clock) + step.even
+        if step.odd:
+            self.odd_free = max(self.odd_free, self.clock) + step.odd
+        done = begins + step.latency
+        if step.sector is not None:
+            register, offset, span = step.sector
+            sector = register, (place // self.length * span + offset) // SECTOR
+            done = max(done, self.brought.setdefault(sector, begins + self.costs.miss))
+        return begins, done
+
+    def _meet(self, warp: int, when: float) -> None:
+        """Let a warp, which could go on at a time, wait at a barrier of its block until all others are there."""
+        block = warp // self.together
+        there = self.waiting.setdefault(block, [])
+        there.append((warp, when))
+        if len(there) < min(self.together, self.warps - block * self.together):
+            self.ready[warp] = float("inf")
+            return
+        for other, earliest in there:
+            self.ready[other] = max(earliest, self.clock + BARRIER)
+        there.clear()

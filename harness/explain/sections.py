@@ -32,18 +32,18 @@ class Section:
     rows: Sequence[Any]
 
 
-def sections(found: Explained) -> Iterator[Section]:
+def sections(explained: Explained) -> Iterator[Section]:
     """Make the tables."""
-    named = _naming(found)
+    named = _naming(explained)
     yield Section(
         "Issue slots per interaction, by pipe",
         "slots: instructions per loop iteration, divided by the interactions per iteration. XU: reciprocal square "
         "roots and conversions. A blank cell means none.",
         [*named, Column("slots", lambda row: _slots(row.inner.slots)), *map(_of_pipe, PIPES)],
-        found.rows,
+        explained.rows,
     )
-    if len(found.main) > 1:
-        yield _differences(found)
+    if len(explained.main) > 1:
+        yield _differences(explained)
     yield Section(
         "What the instructions do",
         "tile-loop overhead: the most that the enclosing loop adds, per interaction if the tile size is fixed, "
@@ -54,7 +54,7 @@ def sections(found: Explained) -> Iterator[Section]:
             Column("tile-loop\noverhead", _overhead),
             Column("per\niteration", lambda row: f"{row.inner.turn:,}", 3),
         ],
-        found.rows,
+        explained.rows,
     )
     yield Section(
         "What can stall them",
@@ -72,44 +72,44 @@ def sections(found: Explained) -> Iterator[Section]:
             Column("warps", lambda row: _warps(row.ledger)),
             Column("limited by", lambda row: _limiter(row.ledger), 3, text=True),
         ],
-        found.rows,
+        explained.rows,
     )
-    first = found.main[0].ledger.architecture
-    for row in found.main:
+    first = explained.main[0].ledger.architecture
+    for row in explained.main:
         if row.ledger.architecture == first:
-            yield _lines(found, row)
+            yield _lines(explained, row)
 
 
-def conclusion(found: Explained) -> tuple[str, list[str]]:
+def conclusion(explained: Explained) -> tuple[str, list[str]]:
     """Say what limits the loops: a sentence, and with several loops one more sentence for each."""
     begin = (
-        f"With {found.multiprocessors:,} multiprocessors at {found.mhz:,.0f} MHz, each issuing up to 4 instructions "
-        "per clock"
+        f"With {explained.multiprocessors:,} multiprocessors at {explained.mhz:,.0f} MHz, each issuing up to 4 "
+        "instructions per clock"
     )
-    rows = found.rows
+    rows = explained.rows
     if len(rows) == 1:
-        return f"{begin}: {_bounded(found, rows[0])}.", []
-    named = [f"{row.name} on {row.ledger.architecture}" if _several(found) else row.name for row in rows]
-    said = [f"{name}: {_bounded(found, row)}" for name, row in zip(named, rows, strict=True)]
-    return f"{begin}, for each loop by itself:", said
+        return f"{begin}: {_bounded(explained, rows[0])}.", []
+    named = [f"{row.name} on {row.ledger.architecture}" if _several(explained) else row.name for row in rows]
+    sentences = [f"{name}: {_bounded(explained, row)}" for name, row in zip(named, rows, strict=True)]
+    return f"{begin}, for each loop by itself:", sentences
 
 
 def shares(bar: Bar) -> Section:
     """Make the table of the parts of a measured time."""
     begin = f"{bar.record.label}: {number(bar.picoseconds)} ps per interaction, for the whole device."
     columns: list[Column[tuple[str, Part, float]]] = [
-        Column("", lambda one: one[0], text=True),
-        Column("part", lambda one: one[1].name, text=True),
-        Column("ps", lambda one: f"{one[1].picoseconds:.4f}"),
-        Column("%", lambda one: f"{100 * one[2]:.1f}"),
-        Column("explanation", lambda one: one[1].reason, text=True, breaks=True),
+        Column("", lambda entry: entry[0], text=True),
+        Column("part", lambda entry: entry[1].name, text=True),
+        Column("ps", lambda entry: f"{entry[1].picoseconds:.4f}"),
+        Column("%", lambda entry: f"{100 * entry[2]:.1f}"),
+        Column("explanation", lambda entry: entry[1].reason, text=True, breaks=True),
     ]
     reading = f"{begin} The time cannot be divided: {bar.why}." if bar.why else begin
     return Section(f"Where the time goes: {bar.title}", reading, columns, list(bar.slices))
 
 
-def _bounded(found: Explained, row: Row) -> str:
-    bound = found.bound(row)
+def _bounded(explained: Explained, row: Row) -> str:
+    bound = explained.bound(row)
     others = [
         f"{'issue slots' if name == ISSUE else name} {100 * part:.0f} %"
         for name, part in bound.used.items()
@@ -121,13 +121,13 @@ def _bounded(found: Explained, row: Row) -> str:
     return f"{most}, limited by {limits}{busy}"
 
 
-def _differences(found: Explained) -> Section:
+def _differences(explained: Explained) -> Section:
     """Set the main loops of all variants and architectures against the first one's."""
-    base, *others = found.main
+    base, *others = explained.main
 
     def less(part: Callable[[Inner], float], header: str, rank: int = 0) -> Column[Row]:
-        own = any(part(row.inner) for row in found.main)
-        return Column(header, lambda row: _signed(part(row.inner) - part(base.inner)) if own else "", rank)
+        used = any(part(row.inner) for row in explained.main)
+        return Column(header, lambda row: _signed(part(row.inner) - part(base.inner)) if used else "", rank)
 
     def of_pipe(pipe: str) -> Column[Row]:
         return less(lambda inner: inner.pipes.get(pipe, 0.0), pipe, 1 + PIPES.index(pipe))
@@ -136,14 +136,14 @@ def _differences(found: Explained) -> Section:
         f"Difference from {base.name} on {base.ledger.architecture}",
         "Slots per interaction of the main loop (the one with the most interactions per iteration), minus those of the "
         "first main loop.",
-        [*_naming(found), less(lambda inner: inner.slots, "slots"), *map(of_pipe, PIPES)],
+        [*_naming(explained), less(lambda inner: inner.slots, "slots"), *map(of_pipe, PIPES)],
         others,
     )
 
 
-def _lines(found: Explained, row: Row) -> Section:
+def _lines(explained: Explained, row: Row) -> Section:
     inner = row.inner
-    where = f" on {row.ledger.architecture}" if _several(found) else ""
+    where = f" on {row.ledger.architecture}" if _several(explained) else ""
     shown = inner.lines[:MOST_LINES]
     rest = inner.slots - sum(line.slots for line in shown)
     columns: list[Column[Line]] = [
@@ -163,14 +163,14 @@ def _lines(found: Explained, row: Row) -> Section:
     )
 
 
-def _several(found: Explained) -> bool:
+def _several(explained: Explained) -> bool:
     """Tell whether there are several architectures."""
-    return len({ledger.architecture for ledger in found.ledgers}) > 1
+    return len({ledger.architecture for ledger in explained.ledgers}) > 1
 
 
-def _naming(found: Explained) -> list[Column[Row]]:
+def _naming(explained: Explained) -> list[Column[Row]]:
     named: list[Column[Row]] = [Column("loop", lambda row: row.name, text=True, breaks=True)]
-    if _several(found):
+    if _several(explained):
         named.append(Column("on", lambda row: row.ledger.architecture, text=True))
     else:
         named.append(Column("at", lambda row: row.place, 6, text=True))

@@ -43,8 +43,8 @@ _NOTHING: Lanes = np.zeros(LANES, np.int64)
 
 def with_wavefronts(code: Code) -> Code:
     """Return machine code in which each access to shared memory says how many clocks the banks take for it."""
-    found = _wavefronts(code)
-    made = [replace(one, wavefronts=found.get(at, 0)) for at, one in enumerate(code.instructions)]
+    by_place = _wavefronts(code)
+    made = [replace(instruction, wavefronts=by_place.get(at, 0)) for at, instruction in enumerate(code.instructions)]
     return Code(made, code.labels)
 
 
@@ -55,46 +55,46 @@ def wavefronts(addresses: Lanes, size: int) -> int:
 
 
 def _wavefronts(code: Code) -> dict[int, int]:
-    found: dict[int, int] = {}
+    by_place: dict[int, int] = {}
     seen: set[int] = set()
     todo: list[tuple[int, State]] = [(0, {})]
     while todo:
         place, state = todo.pop()
         while place not in seen and place < len(code.instructions):
             seen.add(place)
-            one = code.instructions[place]
-            if one.name in ("LDS", "STS"):
-                addresses = _address(one, state)
+            instruction = code.instructions[place]
+            if instruction.name in ("LDS", "STS"):
+                addresses = _address(instruction, state)
                 if addresses is not None:
-                    found[place] = wavefronts(addresses, _size(one))
-            _run(one, state)
+                    by_place[place] = wavefronts(addresses, _size(instruction))
+            _run(instruction, state)
             ahead = [to for to in following(code, place) if to not in seen]
             if not ahead:
                 break
             place, *others = sorted(ahead, key=lambda to: to != place + 1)
             todo += [(other, dict(state)) for other in others]
-    return found
+    return by_place
 
 
-def _size(one: Instruction) -> int:
+def _size(instruction: Instruction) -> int:
     for bits, size in ((".128", 16), (".64", 8), ("16", 2), ("8", 1)):
-        if bits in one.opcode:
+        if bits in instruction.opcode:
             return size
     return WORD
 
 
-def _address(one: Instruction, state: State) -> Lanes | None:
+def _address(instruction: Instruction, state: State) -> Lanes | None:
     """Return the addresses of the lanes that take part, shape (lanes,)."""
-    inside = _PLACE.search(one.operands)
+    inside = _PLACE.search(instruction.operands)
     if inside is None:
         return None
     total = _NOTHING
     for register, times, number in _TERM.findall(inside[1]):
-        own = np.full(LANES, int(number, 16)) if number else _value(register, state)
-        if own is None:
+        addresses = np.full(LANES, int(number, 16)) if number else _value(register, state)
+        if addresses is None:
             return None
-        total = total + own * int(times or 1)
-    part = _value(one.predicate.lstrip("@"), state) if one.predicate else None
+        total = total + addresses * int(times or 1)
+    part = _value(instruction.predicate.lstrip("@"), state) if instruction.predicate else None
     # A predicate that all lanes have alike says nothing: where it does not hold there is no access.
     return total if part is None or not part.any() else total[part.astype(bool)]
 
@@ -102,80 +102,82 @@ def _address(one: Instruction, state: State) -> Lanes | None:
 def _value(text: str, state: State) -> Lanes | None:
     """Return what an operand is for each lane."""
     plain = text.strip().strip("|").replace(".reuse", "")
-    if found := _REGISTER.fullmatch(plain):
-        name = found[2].lstrip("U") if found[2].endswith(("Z", "T")) else found[2]
-        own = _NOTHING + 1 if name == "PT" else _NOTHING if name == "RZ" else state.get(name, _NOTHING)
-        if own is None or not found[1]:
-            return own
-        return {"-": -own, "~": ~own, "!": 1 - own}[found[1]] & (_MASK if found[1] != "!" else 1)
+    if match := _REGISTER.fullmatch(plain):
+        name = match[2].lstrip("U") if match[2].endswith(("Z", "T")) else match[2]
+        values = _NOTHING + 1 if name == "PT" else _NOTHING if name == "RZ" else state.get(name, _NOTHING)
+        if values is None or not match[1]:
+            return values
+        return {"-": -values, "~": ~values, "!": 1 - values}[match[1]] & (_MASK if match[1] != "!" else 1)
     if _NUMBER.fullmatch(plain):
         return np.full(LANES, int(plain, 0) & _MASK)
     return _NOTHING
 
 
-def _run(one: Instruction, state: State) -> None:
+def _run(instruction: Instruction, state: State) -> None:
     """Let an instruction change what registers and predicates hold."""
-    fields = [text.strip() for text in _FIELDS.split(one.operands)] if one.operands else []
-    written = registers_of(one)[0]
-    made = _results(one, fields, written, state)
-    part = _value(one.predicate.lstrip("@"), state) if one.predicate else _NOTHING + 1
+    fields = [text.strip() for text in _FIELDS.split(instruction.operands)] if instruction.operands else []
+    written = registers_of(instruction)[0]
+    made = _results(instruction, fields, written, state)
+    part = _value(instruction.predicate.lstrip("@"), state) if instruction.predicate else _NOTHING + 1
     for name in written:
-        own, before = made.get(name), state.get(name, _NOTHING)
-        if part is None or own is None or before is None:
-            state[name] = own if part is not None and part.all() else None
+        after, before = made.get(name), state.get(name, _NOTHING)
+        if part is None or after is None or before is None:
+            state[name] = after if part is not None and part.all() else None
         elif part.any():  # one that no lane has may still be one that is not known
-            state[name] = np.where(part.astype(bool), own, before)
+            state[name] = np.where(part.astype(bool), after, before)
         else:
-            state[name] = own
+            state[name] = after
 
 
-def _results(one: Instruction, fields: list[str], written: set[str], state: State) -> Mapping[str, Lanes | None]:
+def _results(
+    instruction: Instruction, fields: list[str], written: set[str], state: State
+) -> Mapping[str, Lanes | None]:
     """Return what an instruction leaves in each register and predicate that it writes."""
-    if one.name in _SAME_FOR_ALL:
+    if instruction.name in _SAME_FOR_ALL:
         return dict.fromkeys(written, _NOTHING)
-    if one.name == "S2R":
+    if instruction.name == "S2R":
         special = fields[-1]
-        own = None if special in _OF_BLOCK else np.arange(LANES) if special in _OF_LANE else _NOTHING
-        return dict.fromkeys(written, own)
+        lanes = None if special in _OF_BLOCK else np.arange(LANES) if special in _OF_LANE else _NOTHING
+        return dict.fromkeys(written, lanes)
     inputs = [_value(text, state) for text in fields[1:]]
-    if one.opcode.startswith("SHFL.IDX") and len(inputs) > 2 and _same(inputs[-2]):
+    if instruction.opcode.startswith("SHFL.IDX") and len(inputs) > 2 and _same(inputs[-2]):
         return dict.fromkeys(written, _of_one(inputs[-3], inputs[-2]))
-    if one.name == "R2UR":
+    if instruction.name == "R2UR":
         return dict.fromkeys(written, _of_one(inputs[-1], _NOTHING))
-    if one.name in ("ISETP", "UISETP"):
-        return dict.fromkeys(written, _compared(one, inputs))
-    compute = _OPERATIONS.get(one.name.removeprefix("U"))
+    if instruction.name in ("ISETP", "UISETP"):
+        return dict.fromkeys(written, _compared(instruction, inputs))
+    compute = _OPERATIONS.get(instruction.name.removeprefix("U"))
     # Carries, and what comparisons are joined with, are of no address.
     operands = [_value(text, state) for text in fields if not _PREDICATE.fullmatch(text)][1:]
-    known = [own for own in operands if own is not None]
+    known = [operand for operand in operands if operand is not None]
     if compute is not None and len(known) == len(operands):
-        chosen = inputs[-1] if one.name.endswith("SEL") else _NOTHING
-        words = set(one.opcode.split("."))
-        if chosen is not None and not words & (_OTHER - {"HI"} if one.name.endswith("SHF") else _OTHER):
-            result = compute(known, one.opcode, chosen)
+        chosen = inputs[-1] if instruction.name.endswith("SEL") else _NOTHING
+        words = set(instruction.opcode.split("."))
+        if chosen is not None and not words & (_OTHER - {"HI"} if instruction.name.endswith("SHF") else _OTHER):
+            result = compute(known, instruction.opcode, chosen)
             return {name: (result != 0).astype(np.int64) if "P" in name else result & _MASK for name in written}
-    read = [state.get(name, _NOTHING) for name in registers_of(one)[1]]
+    read = [state.get(name, _NOTHING) for name in registers_of(instruction)[1]]
     return dict.fromkeys(written, _NOTHING if all(map(_same, read)) else None)
 
 
-def _same(own: Lanes | None) -> bool:
+def _same(values: Lanes | None) -> bool:
     """Tell whether all lanes have the same."""
-    return own is not None and bool((own == own[0]).all())
+    return values is not None and bool((values == values[0]).all())
 
 
-def _of_one(own: Lanes | None, lane: Lanes | None) -> Lanes:
+def _of_one(values: Lanes | None, lane: Lanes | None) -> Lanes:
     """Return what one lane has, for all of them; nothing where that is not known, which is the same for all."""
-    return _NOTHING if own is None or lane is None else np.full(LANES, own[lane[0] % LANES])
+    return _NOTHING if values is None or lane is None else np.full(LANES, values[lane[0] % LANES])
 
 
-def _compared(one: Instruction, inputs: list[Lanes | None]) -> Lanes | None:
+def _compared(instruction: Instruction, inputs: list[Lanes | None]) -> Lanes | None:
     """Return what a comparison of two whole numbers gives."""
     first, second = inputs[1:3] if len(inputs) > 2 else (None, None)
     if first is None or second is None:
         return None
-    if "U32" not in one.opcode:
-        first, second = (own - ((own >> 31 & 1) << 32) for own in (first, second))
-    test = one.opcode.split(".")[1]
+    if "U32" not in instruction.opcode:
+        first, second = (operand - ((operand >> 31 & 1) << 32) for operand in (first, second))
+    test = instruction.opcode.split(".")[1]
     compare: dict[str, Callable[[Lanes, Lanes], NDArray[np.bool_]]] = {
         "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal
     }  # fmt: skip
@@ -205,13 +207,13 @@ def _shifted(inputs: list[Lanes], opcode: str) -> Lanes:
 
 
 _OPERATIONS: Mapping[str, Callable[[list[Lanes], str, Lanes], Lanes]] = {
-    "MOV": lambda own, _, __: own[-1],
-    "IADD3": lambda own, _, __: sum(own, _NOTHING),
-    "VIADD": lambda own, _, __: sum(own, _NOTHING),
-    "IADD": lambda own, _, __: sum(own, _NOTHING),
-    "IMAD": lambda own, _, __: own[0] * own[1] + own[2],
-    "LEA": lambda own, _, __: (own[0] << own[2]) + own[1],
-    "LOP3": lambda own, _, __: _logic(own),
-    "SHF": lambda own, opcode, _: _shifted(own, opcode),
-    "SEL": lambda own, _, chosen: np.where(chosen.astype(bool), own[0], own[1]),
+    "MOV": lambda values, _, __: values[-1],
+    "IADD3": lambda values, _, __: sum(values, _NOTHING),
+    "VIADD": lambda values, _, __: sum(values, _NOTHING),
+    "IADD": lambda values, _, __: sum(values, _NOTHING),
+    "IMAD": lambda values, _, __: values[0] * values[1] + values[2],
+    "LEA": lambda values, _, __: (values[0] << values[2]) + values[1],
+    "LOP3": lambda values, _, __: _logic(values),
+    "SHF": lambda values, opcode, _: _shifted(values, opcode),
+    "SEL": lambda values, _, chosen: np.where(chosen.astype(bool), values[0], values[1]),
 }

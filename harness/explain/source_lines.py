@@ -23,7 +23,7 @@ class Places:
 
 def places(source: str) -> Places:
     """Read a text in which ``#line`` says from which file its parts are."""
-    found = Places()
+    where = Places()
     file, number, depth, head, inside = "", 0, 0, "", ""
     for row in source.splitlines():
         if moved := _MOVED.match(row):
@@ -33,7 +33,7 @@ def places(source: str) -> Places:
             file, number = moved[2], int(moved[1]) - 1
             continue
         number += 1
-        found.lines[file, number] = _COMMENT.sub("", row).strip()
+        where.lines[file, number] = _COMMENT.sub("", row).strip()
         if row.startswith("#"):
             continue
         text = _ASIDE.sub("", row)
@@ -48,10 +48,10 @@ def places(source: str) -> Places:
             elif depth == 0:
                 head = "" if part == ";" else f"{head} {part}"
         if inside and (depth or not first or "{" in text):
-            found.functions[file, number] = inside
+            where.functions[file, number] = inside
         if depth == 0:
             inside = ""
-    return found
+    return where
 
 
 def _named(head: str) -> str:

@@ -41,7 +41,9 @@ def trips(code: Sequence[Instruction], loop: Loop) -> int | None:
         return None
     register, end = compared[1], _number(compared[2])
     value = _value_before(code[: loop.first], register)
-    steps = {at: _step(body, at, register) for at, one in enumerate(body) if register in registers_of(one)[0]}
+    steps = {
+        at: _step(body, at, register) for at, instruction in enumerate(body) if register in registers_of(instruction)[0]
+    }
     if value is None or not steps:
         return None
     total = 0
@@ -65,8 +67,8 @@ def _condition(code: Sequence[Instruction], loop: Loop) -> tuple[str, bool] | No
     if last.predicate:
         return last.predicate.lstrip("@!"), not last.predicate.startswith("@!")
     # BRA.U UP0, `(label): the predicate of a warp.
-    if found := re.match(r"(!?)(UP\d+), ", last.operands):
-        return found[2], not found[1]
+    if match := re.match(r"(!?)(UP\d+), ", last.operands):
+        return match[2], not match[1]
     # One jumps out of the loop, and the next back.
     if before.predicate and before.name in ("BRA", "CALL", "EXIT"):
         return before.predicate.lstrip("@!"), before.predicate.startswith("@!")
@@ -75,19 +77,24 @@ def _condition(code: Sequence[Instruction], loop: Loop) -> tuple[str, bool] | No
 
 def _step(body: Sequence[Instruction], place: int, register: str) -> int | None:
     """Return by how much an instruction lets a register grow; None where it does anything else to it."""
-    one = body[place]
-    copied = _COPIED.fullmatch(one.operands)
-    if one.opcode.startswith(_SETTING) and copied and not one.predicate:
+    instruction = body[place]
+    copied = _COPIED.fullmatch(instruction.operands)
+    if instruction.opcode.startswith(_SETTING) and copied and not instruction.predicate:
         # The sum was kept in another register until the old value was of no more use.
         made = _last_writing(body[:place], copied[2])
         return None if made is None else _sum(body[made], copied[2], register)
-    return _sum(one, register, register)
+    return _sum(instruction, register, register)
 
 
-def _sum(one: Instruction, to: str, register: str) -> int | None:
+def _sum(instruction: Instruction, to: str, register: str) -> int | None:
     """Return the number that is added to a register in another one; None where anything else is done."""
-    grown = _GROWN.fullmatch(one.operands.replace(".reuse", ""))
-    if grown is None or one.predicate or (grown[1], grown[2]) != (to, register) or one.name not in _ADDING:
+    grown = _GROWN.fullmatch(instruction.operands.replace(".reuse", ""))
+    if (
+        grown is None
+        or instruction.predicate
+        or (grown[1], grown[2]) != (to, register)
+        or instruction.name not in _ADDING
+    ):
         return None
     return _number(grown[3])
 

@@ -53,7 +53,7 @@ class Errors:
     @property
     def errors(self) -> list[float]:
         """The relative errors of the predicted times."""
-        return [one.error for one in self.compared]
+        return [comparison.error for comparison in self.compared]
 
     @property
     def median(self) -> float:
@@ -97,10 +97,10 @@ def distinct(records: Iterable[Record]) -> Iterable[Record]:
     return {(record.key, record.started, record.median_seconds): record for record in records}.values()
 
 
-def typical(found: Iterable[Errors]) -> float | None:
+def typical(all_errors: Iterable[Errors]) -> float | None:
     """Return the median of the errors of all records without their signs, None where there is none."""
-    own = [abs(error) for one in found for error in one.errors]
-    return median(own) if own else None
+    magnitudes = [abs(error) for errors in all_errors for error in errors.errors]
+    return median(magnitudes) if magnitudes else None
 
 
 def errors_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Errors], dict[str, str]]:
@@ -108,16 +108,16 @@ def errors_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Errors],
 
     Records whose kernel is not what this checkout has are left out.
     """
-    found: list[Compared] = []
+    comparisons: list[Compared] = []
     without: dict[str, str] = {}
     for record in distinct(records):
         if modelled(record):
             try:
                 if of_this_checkout(record):
-                    found.append(compared(record, ceilings))
+                    comparisons.append(compared(record, ceilings))
             except (UnmodelledError, InputError) as error:
                 without.setdefault(record.variant, str(error))
-    return by_variant(found), without
+    return by_variant(comparisons), without
 
 
 def compared(record: Record, ceilings: Peaks) -> Compared:
@@ -135,19 +135,23 @@ def compared(record: Record, ceilings: Peaks) -> Compared:
     return Compared(record.variant, device, record.n, record.label, *times)
 
 
-def by_variant(found: Iterable[Compared]) -> list[Errors]:
+def by_variant(comparisons: Iterable[Compared]) -> list[Errors]:
     """Put together what was found of each variant, in the order of the registry."""
-    own: dict[str, list[Compared]] = {}
-    for one in found:
-        own.setdefault(one.variant, []).append(one)
-    return [Errors(name, tuple(own[name])) for name in discover() if name in own]
+    by_name: dict[str, list[Compared]] = {}
+    for comparison in comparisons:
+        by_name.setdefault(comparison.variant, []).append(comparison)
+    return [Errors(name, tuple(by_name[name])) for name in discover() if name in by_name]
 
 
-def figure(found: Sequence[Errors]) -> Figure:
+def figure(all_errors: Sequence[Errors]) -> Figure:
     """Draw the predicted over the measured time of each record, a row for each variant."""
-    devices = dict.fromkeys(one.device for errors in found for one in errors.compared)
-    rows = [{"variant": one.variant, "ratio": six_digits(1 + one.error)} for errors in found for one in errors.compared]
-    medians = {errors.variant: 1 + errors.bias for errors in found}
+    devices = dict.fromkeys(comparison.device for errors in all_errors for comparison in errors.compared)
+    rows = [
+        {"variant": comparison.variant, "ratio": six_digits(1 + comparison.error)}
+        for errors in all_errors
+        for comparison in errors.compared
+    ]
+    medians = {errors.variant: 1 + errors.bias for errors in all_errors}
     return Figure(
         NAME,
         "Predicted over measured time",
@@ -157,12 +161,12 @@ def figure(found: Sequence[Errors]) -> Figure:
     )
 
 
-def write(found: Sequence[Errors], compiler: str, folder: Path) -> tuple[Path, Path]:
+def write(all_errors: Sequence[Errors], compiler: str, folder: Path) -> tuple[Path, Path]:
     """Write the figure and its numbers into a folder: ``model.svg`` and ``model.json``."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn, numbers = folder / f"{NAME}.svg", folder / f"{NAME}.json"
-    write_whole(drawn, figures.svg(figure(found)).encode())
-    lines = [json.dumps(asdict(one)) for errors in found for one in errors.compared]
+    write_whole(drawn, figures.svg(figure(all_errors)).encode())
+    lines = [json.dumps(asdict(comparison)) for errors in all_errors for comparison in errors.compared]
     head = json.dumps({"compiler": compiler})[:-1]
     text = f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}\n"
     write_whole(numbers, text.encode())
@@ -172,4 +176,4 @@ def write(found: Sequence[Errors], compiler: str, folder: Path) -> tuple[Path, P
 def read(path: Path) -> tuple[list[Errors], str]:
     """Read the numbers of a figure again: the errors, and the compiler whose machine code they are of."""
     content = json.loads(path.read_bytes())
-    return by_variant(Compared(**one) for one in content["records"]), content["compiler"]
+    return by_variant(Compared(**row) for row in content["records"]), content["compiler"]

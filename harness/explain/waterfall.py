@@ -59,7 +59,7 @@ def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | 
     # One instruction of an interaction, on all schedulers of the device at its highest clock.
     slot = PICO / (shape.multiprocessors * SCHEDULERS * LANES * ceilings.clock * 1e6)
     everything = work.length
-    needed = sum(times for one, times in work.weighted if pipe_of(one.opcode) in NEEDED)
+    needed = sum(times for instruction, times in work.weighted if pipe_of(instruction.opcode) in NEEDED)
     blocks = shape.most
 
     def per_interaction(**change: bool) -> float:
@@ -70,10 +70,10 @@ def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | 
     waiting = max(banks, clocks_of(work, shape, blocks, costs))
     predicted = predict(record, work, ceilings, costs)
     reported = reported_clock(record, ceilings)
-    own = clock_under(work, reported, ceilings)
+    actual = clock_under(work, reported, ceilings)
     # What is launched beside the kernel's own stage is in the time of the others.
     launches = 1 if work.stage else work.launches
-    at_highest = predicted.kernel * own / ceilings.clock * PICO / record.evaluated
+    at_highest = predicted.kernel * actual / ceilings.clock * PICO / record.evaluated
     parts = [
         Part("arithmetic", needed * slot, f"{needed:.2f} arithmetic instructions per interaction"),
         Part("other instructions", (everything - needed) * slot, _others(work, everything - needed)),
@@ -83,8 +83,8 @@ def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | 
         Part("tail of the grid", at_highest - waiting * slot, _tail(shape, work)),
         Part(
             "clock",
-            (predicted.kernel - predicted.kernel * own / ceilings.clock) * PICO / record.evaluated,
-            _clock(reported, own, ceilings),
+            (predicted.kernel - predicted.kernel * actual / ceilings.clock) * PICO / record.evaluated,
+            _clock(reported, actual, ceilings),
         ),
         Part(
             "launch",
@@ -93,24 +93,27 @@ def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | 
         ),
     ]
     if work.stage:
-        stages = record.stages_seconds
-        others = record.median_seconds - stages[work.stage]
-        least = (work.launches - 1) * small_launch(ceilings)
-        known = ", ".join(f"{name} {1e6 * seconds:.0f}" for name, seconds in stages.items() if name != work.stage)
-        reason = (
-            f"the rest of the evaluation beyond its stage {work.stage} ({1e6 * stages[work.stage]:.0f} µs); the other "
-            "stages,"
-            f" each measured separately, in µs: {known} (from the record)"
-        )
-        if others < least:  # a stage that is measured separately takes longer
-            reason = (
-                f"{work.launches - 1} small kernels of {1e6 * small_launch(ceilings):.2f} µs each"
-                f" ({ceilings.source('launch_small')})"
-            )
-        others = max(others, least)
-        parts.append(Part("other stages", others * PICO / record.evaluated, reason))
+        parts.append(_other_stages(record, work, ceilings))
     rest = measured - sum(part.picoseconds for part in parts)
     return (*parts, Part(UNEXPLAINED, rest, f"not explained by the model, {rest / measured:+.1%} of the time"))
+
+
+def _other_stages(record: Record, work: Work, ceilings: Peaks) -> Part:
+    """Return what is launched beside the stage of the kernel."""
+    stages, small = record.stages_seconds, small_launch(ceilings)
+    assert record.median_seconds is not None
+    seconds = record.median_seconds - stages[work.stage]
+    least = (work.launches - 1) * small
+    if seconds < least:  # a stage that is measured separately takes longer
+        seconds = least
+        reason = f"{work.launches - 1} small kernels of {1e6 * small:.2f} µs each ({ceilings.source('launch_small')})"
+    else:
+        others = ", ".join(f"{name} {1e6 * of_stage:.0f}" for name, of_stage in stages.items() if name != work.stage)
+        reason = (
+            f"the rest of the evaluation beyond its stage {work.stage} ({1e6 * stages[work.stage]:.0f} µs); the other "
+            f"stages, each measured separately, in µs: {others} (from the record)"
+        )
+    return Part("other stages", seconds * PICO / record.evaluated, reason)
 
 
 def _others(work: Work, extra: float) -> str:
@@ -134,9 +137,9 @@ def _shares(shares: Mapping[str, float]) -> str:
 
 def _units(work: Work, costs: Costs, extra: float, ceilings: Peaks) -> str:
     spent: dict[str, float] = {}
-    for one, times in work.weighted:
-        unit = unit_of(kind_of(one))
-        spent[unit] = spent.get(unit, 0.0) + times * busy_of(one, costs.busy)
+    for instruction, times in work.weighted:
+        unit = unit_of(kind_of(instruction))
+        spent[unit] = spent.get(unit, 0.0) + times * busy_of(instruction, costs.busy)
         if unit == TENSOR:
             spent[XU] = spent.get(XU, 0.0) + times * costs.hindrance
     fullest = max(spent, key=lambda unit: spent[unit])
@@ -166,12 +169,12 @@ def _stalled(warps: int) -> str:
     return f"none of the scheduler's {warps} warps can issue" if warps > 1 else "the scheduler's only warp cannot issue"
 
 
-def _clock(reported: float, own: float, ceilings: Peaks) -> str:
+def _clock(reported: float, actual: float, ceilings: Peaks) -> str:
     highest = f"the highest clock is {ceilings.clock:,.0f} MHz"
-    if own == reported:
-        return f"it ran at {own:,.0f} MHz; {highest}"
+    if actual == reported:
+        return f"it ran at {actual:,.0f} MHz; {highest}"
     return (
-        f"the driver reported {reported:,.0f} MHz, but with matrix products multiprocessors run at {own:,.0f} MHz"
+        f"the driver reported {reported:,.0f} MHz, but with matrix products multiprocessors run at {actual:,.0f} MHz"
         f" ({ceilings.source(LOADED)}); {highest}"
     )
 

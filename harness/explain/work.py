@@ -77,8 +77,8 @@ class Work:
         for part in self.parts:
             done = part.done
             for body, turns in ((done.before, 1), (done.inner, done.turns), (done.after, 1)):
-                for one in body:
-                    yield one, turns * part.times
+                for instruction in body:
+                    yield instruction, turns * part.times
 
 
 def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None = None) -> Work:
@@ -102,9 +102,9 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
         axes, record.n, shape.blocks * shape.warps, partial(_bodies_of, record), record.computed,
         record.stages_seconds.keys(),
     )  # fmt: skip
-    for asked in kernels:
-        if kernel is None or asked.stem == kernel:
-            work = work_of_text(variant, source, asked, architecture, options, launches, evaluation)
+    for recorded in kernels:
+        if kernel is None or recorded.stem == kernel:
+            work = work_of_text(variant, source, recorded, architecture, options, launches, evaluation)
             if work is not None:
                 return work
     raise UnmodelledError("none of its kernels has a loop over interactions")
@@ -120,7 +120,7 @@ def _bodies_of(record: Record) -> Bodies:
 def work_of_text(
     variant: Variant,
     source: str,
-    asked: RecordedKernel,
+    recorded: RecordedKernel,
     architecture: str,
     options: tuple[str, ...],
     launches: int,
@@ -135,16 +135,16 @@ def work_of_text(
         UnmodelledError: the variant divides this kernel into parts, and cannot here.
         InputError: it cannot be compiled or read here.
     """
-    built = _assembled(source, asked.stem, asked.constants, architecture, options)
-    work = _divided(variant, source, asked, built, launches, evaluation, rsqrts_each)
-    work = work or _of_one_loop(variant, source, asked, built, launches, rsqrts_each)
+    built = _assembled(source, recorded.stem, recorded.constants, architecture, options)
+    work = _divided(variant, source, recorded, built, launches, evaluation, rsqrts_each)
+    work = work or _of_one_loop(variant, source, recorded, built, launches, rsqrts_each)
     return work and replace(work, architecture=built.architecture, frame=built.frame, shared=built.shared)
 
 
 def _divided(
     variant: Variant,
     source: str,
-    asked: RecordedKernel,
+    recorded: RecordedKernel,
     built: Assembled,
     launches: int,
     evaluation: Evaluation,
@@ -152,10 +152,10 @@ def _divided(
 ) -> Work | None:
     """Return the parts into which a variant divides a kernel; None where it does not."""
     declared = variant.kernel_parts
-    if declared is None or declared.kernel != asked.stem:
+    if declared is None or declared.kernel != recorded.stem:
         return None
     keep()
-    code = KernelCode(built.code, sorted(_rsqrts_of(built, places(source))), dict(asked.constants), rsqrts_each)
+    code = KernelCode(built.code, sorted(_rsqrts_of(built, places(source))), dict(recorded.constants), rsqrts_each)
     divided = declared.divide(code, evaluation)
     if divided is None:
         return None
@@ -165,12 +165,12 @@ def _divided(
     counted = all(np.ndim(part.times) for part in divided.parts)
     each = np.stack([part.times for part in divided.parts]) if counted else None
     return Work(
-        asked.stem, parts, launches, each=each, stage=declared.stage if declared.stage in evaluation.stages else ""
+        recorded.stem, parts, launches, each=each, stage=declared.stage if declared.stage in evaluation.stages else ""
     )
 
 
 def shared_of(
-    source: str, one: RecordedKernel, architecture: str, dtype: str, options: tuple[str, ...]
+    source: str, recorded: RecordedKernel, architecture: str, dtype: str, options: tuple[str, ...]
 ) -> tuple[int, int]:
     """Return the bytes of shared memory of a block of a kernel, and the registers of a thread.
 
@@ -178,16 +178,16 @@ def shared_of(
         InputError: it cannot be compiled or read here.
     """
     given = (*(("-DFLOAT64=1",) if dtype == "float64" else ()), *options)
-    built = _assembled(source, one.stem, one.constants, architecture, given)
+    built = _assembled(source, recorded.stem, recorded.constants, architecture, given)
     return built.shared, built.registers
 
 
 def _of_one_loop(
-    variant: Variant, source: str, asked: RecordedKernel, built: Assembled, launches: int, rsqrts_each: int
+    variant: Variant, source: str, recorded: RecordedKernel, built: Assembled, launches: int, rsqrts_each: int
 ) -> Work | None:
     """Return the loop over interactions of a kernel with what is around it; None where it has none."""
     code, loops = built.code.instructions, built.code.loops()
-    constants, where = dict(asked.constants), places(source)
+    constants, where = dict(recorded.constants), places(source)
     rsqrts = _rsqrts_of(built, where)
     loop = _main_loop(loops, rsqrts)
     if loop is None:
@@ -206,7 +206,7 @@ def _of_one_loop(
     block = constants["P"] * constants.get("R", 1) if "P" in constants and not mutual else None
 
     def alone(done: Pass, interactions: int) -> Work:
-        return Work(asked.stem, (Part(done, 1 / interactions),), launches, block)
+        return Work(recorded.stem, (Part(done, 1 / interactions),), launches, block)
 
     turns = None if outer is None else trips(code, loop)
     if outer is None or (turns is None and rows is None):
@@ -247,11 +247,15 @@ def _rsqrts_of(built: Assembled, where: Places) -> set[int]:
     """Return the places of the rsqrts, and of what stands for them in a text from which they were taken."""
     replaced = {at for at, text in where.lines.items() if REPLACED in text}
 
-    def stands_for_one(one: Instruction) -> bool:
-        return one.name in ("FMUL", "DMUL") and (one.file, one.line) in replaced
+    def stands_for_one(instruction: Instruction) -> bool:
+        return instruction.name in ("FMUL", "DMUL") and (instruction.file, instruction.line) in replaced
 
     code = built.code.instructions
-    return {place for place, one in enumerate(code) if is_rsqrt(one.opcode, one.operands) or stands_for_one(one)}
+    return {
+        place
+        for place, instruction in enumerate(code)
+        if is_rsqrt(instruction.opcode, instruction.operands) or stands_for_one(instruction)
+    }
 
 
 @lru_cache(maxsize=4096)
