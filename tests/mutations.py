@@ -226,7 +226,7 @@ MUTATIONS = (
     ),
     Mutation(
         "fastest-of-any-type", "harness/report/cases.py",
-        '(one.n, one.dtype, one.timed) == (n, "float32", "force")', '(one.n, one.timed) == (n, "force")',
+        '(record.n, record.dtype, record.timed) == (n, "float32", "force")', '(record.n, record.timed) == (n, "force")',
         "test_languages.py",
     ),
     Mutation(

@@ -7,7 +7,7 @@ record. Its results are wrong and are not looked at; so nothing of this is a rec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -132,7 +132,7 @@ class Made:
     ``kernels`` are the launches of an evaluation.
     """
 
-    asked: tuple[RecordedKernel, ...]
+    compiled: tuple[RecordedKernel, ...]
     shape: Shape
     kernels: int
     architecture: str
@@ -148,9 +148,9 @@ class _Candidate:
     registers: int | None = None
     reason: str | None = None
     predicted: float | None = None
-    asked: tuple[RecordedKernel, ...] = ()
-    rounds: list[list[float]] | None = None
-    clocks: list[int] | None = None
+    compiled: tuple[RecordedKernel, ...] = ()
+    rounds: list[list[float]] = field(default_factory=list)
+    clocks: list[int] = field(default_factory=list)
 
 
 def ablate(
@@ -229,14 +229,13 @@ def _prepare(candidate: _Candidate, variant: Variant, axes: dict[str, AxisValue]
                 candidate.shape = shape_of(resources)
             except UnmodelledError as error:
                 candidate.reason = str(error)
-        candidate.asked, candidate.toolkit, candidate.prepared = tuple(kernels), toolkit, prepared
-        candidate.rounds, candidate.clocks = [], []
+        candidate.compiled, candidate.toolkit, candidate.prepared = tuple(kernels), toolkit, prepared
     except Exception as error:  # it does not compile, or does not run
         candidate.reason = shortened(f"{type(error).__name__}: {error}", 600)
 
 
 def _sample(candidate: _Candidate, settings: Measure, read: Callable[[], Reading | None]) -> None:
-    if candidate.toolkit is None or candidate.prepared is None or candidate.rounds is None or candidate.clocks is None:
+    if candidate.toolkit is None or candidate.prepared is None:
         return
     try:
         measured = measure(candidate.toolkit, candidate.prepared.launch, settings, read, candidate.prepared.kernels)
@@ -255,7 +254,7 @@ def _predict(candidate: _Candidate, subject: Predicted, *, known: bool) -> None:
         return
     architecture = f"sm_{(candidate.toolkit.compute_capability or '9.0').replace('.', '')}"
     megahertz = float(np.median(candidate.clocks)) if candidate.clocks else subject.ceilings.clock
-    made = Made(candidate.asked, candidate.shape, candidate.prepared.kernels, architecture, megahertz)
+    made = Made(candidate.compiled, candidate.shape, candidate.prepared.kernels, architecture, megahertz)
     try:
         candidate.predicted = seconds_of(candidate.change, made, subject)
     except Exception as error:
@@ -274,7 +273,7 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
     """
     variant, ceilings = subject.variant, subject.ceilings
     options = (*(("-DFLOAT64=1",) if subject.dtype == "float64" else ()), *change.options)
-    for kernel in made.asked:
+    for kernel in made.compiled:
         axes = variant.complete({**subject.axes, **change.axes})
         evaluation = Evaluation(axes, subject.problem.n, made.shape.blocks * made.shape.warps, lambda: subject.bodies)
         work = work_of_text(

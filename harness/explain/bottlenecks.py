@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gravbench.errors import InputError
 from gravbench.explain.model import architecture_of
 from gravbench.explain.peaks import Peaks
-from gravbench.explain.validation import distinct, modelled, of_this_checkout
+from gravbench.explain.validation import of_each
 from gravbench.explain.waterfall import UNEXPLAINED, Part, waterfall
 from gravbench.model.bottlenecks import ISSUE_BOUND, Limit
-from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
 
 ISSUED = ("arithmetic", "other instructions")
@@ -22,17 +20,7 @@ def limits_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Limit], 
 
     Records whose kernel is not what this checkout has are left out.
     """
-    limits: list[Limit] = []
-    without: dict[str, str] = {}
-    for record in distinct(records):
-        if not modelled(record):
-            continue
-        try:
-            if of_this_checkout(record):
-                limits.append(limit_of(record, waterfall(record, architecture_of(record), ceilings)))
-        except (UnmodelledError, InputError) as error:
-            without.setdefault(record.variant, str(error))
-    return limits, without
+    return of_each(records, lambda record: limit_of(record, waterfall(record, architecture_of(record), ceilings)))
 
 
 def limit_of(record: Record, parts: Iterable[Part]) -> Limit:

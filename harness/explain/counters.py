@@ -137,7 +137,7 @@ def by_case(kernels: Iterable[Mapping[str, str]]) -> list[dict[str, float]]:
             cases.append([])
         elif cases:
             cases[-1].append(row)
-    return [_named(row) for row in cases]
+    return [_named(kernels_of_case) for kernels_of_case in cases]
 
 
 def _named(kernels: list[Mapping[str, str]]) -> dict[str, float]:

@@ -118,7 +118,7 @@ def ledgers(
 ) -> list[Ledger]:
     """Compile every kernel for each architecture, and count those that have an inner loop over interactions.
 
-    They are in the order of the architectures, and for each of them in that of ``asked``.
+    They are in the order of the architectures, and for each of them in that of ``kernels``.
 
     Raises:
         InputError: one cannot be compiled or read here.

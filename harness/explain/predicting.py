@@ -6,10 +6,8 @@ It needs no GPU: the shape of a launch follows from the variant, the registers o
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Sequence
-from math import prod
 from pathlib import Path
 
 from gravbench.errors import InputError, exit_code_of
@@ -27,16 +25,16 @@ from gravbench.explain.ablations import (
 )
 from gravbench.explain.assembling import missing
 from gravbench.explain.changes import Change, changes
-from gravbench.explain.model import Problem
+from gravbench.explain.model import MULTIPROCESSORS, Problem
 from gravbench.explain.occupancy import occupancy
 from gravbench.explain.peaks import Peaks
+from gravbench.explain.recorded_kernels import launches_of
 from gravbench.explain.shape import LANES, Shape
 from gravbench.explain.work import shared_of
 from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import Variant, discover
-from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit
+from gravbench.model.variant import Dtype, Variant, discover
 
 
 def again(ablations: Ablations, ceilings: Peaks) -> Ablations:
@@ -69,45 +67,27 @@ def again(ablations: Ablations, ceilings: Peaks) -> Ablations:
 
 
 def _seconds(variant: Variant, ablations: Ablations, outcome: Outcome, change: Change, ceilings: Peaks) -> float | None:
+    """Predict the seconds of an evaluation after a change; None where no kernel of it has a loop over interactions."""
     axes = variant.complete({**ablations.axes, **change.axes})
+    dtype: Dtype = "float64" if ablations.dtype == "float64" else "float32"
     architecture = f"sm_{(ceilings.compute_capability or '9.0').replace('.', '')}"
-    toolkit = RecordingToolkit(ablations.dtype, find(GRAVITY), ceilings.multiprocessors or 132)  # type: ignore[arg-type]
+    multiprocessors = ceilings.multiprocessors or MULTIPROCESSORS
     bodies = generators.plummer(ablations.n, 1, 0.025)
-    prepared = variant.prepare(toolkit, bodies, **axes)
-    toolkit.launched.clear()
-    with contextlib.suppress(Exception):  # what looks at results that were not computed
-        prepared.launch()
-    launched = {stem: arguments[:2] for stem, arguments in reversed(toolkit.launched)}
-    for kernel in toolkit.kernels:
-        if kernel.stem not in launched:
+    launches = launches_of(variant, axes, dtype, find(GRAVITY), bodies, multiprocessors)
+    problem = Problem(ablations.n, ablations.n * ablations.n / launches.cycle)
+    subject = Predicted(variant, dtype, ablations.axes, bodies, problem, ceilings)
+    for kernel in launches.kernels:
+        if kernel.stem not in launches.shapes:
             continue
-        blocks, threads = (prod(each) if isinstance(each, tuple) else int(each) for each in launched[kernel.stem])
-        shape = _shape(kernel, change, ablations, outcome, architecture, blocks, threads, toolkit.multiprocessors)
-        made = Made(
-            (kernel,), shape, max(len(toolkit.launched), prepared.kernels), architecture,
-            outcome.sm_clock_mhz or ceilings.clock
-        )  # fmt: skip
-        problem = Problem(ablations.n, ablations.n * ablations.n / prepared.cycle)
-        subject = Predicted(variant, ablations.dtype, ablations.axes, bodies, problem, ceilings)  # type: ignore[arg-type]
+        blocks, threads = launches.shapes[kernel.stem]
+        shared, registers = shared_of(change.text, kernel, architecture, dtype, change.options)
+        resident = occupancy(architecture, threads, outcome.registers or registers, shared).blocks
+        shape = Shape(blocks, -(-threads // LANES), resident, multiprocessors)
+        made = Made((kernel,), shape, launches.count, architecture, outcome.sm_clock_mhz or ceilings.clock)
         seconds = seconds_of(change, made, subject)
         if seconds is not None:
             return seconds
     return None
-
-
-def _shape(
-    kernel: RecordedKernel,
-    change: Change,
-    ablations: Ablations,
-    outcome: Outcome,
-    architecture: str,
-    blocks: int,
-    threads: int,
-    many: int,
-) -> Shape:
-    shared, registers = shared_of(change.text, kernel, architecture, ablations.dtype, change.options)
-    resident = occupancy(architecture, threads, outcome.registers or registers, shared).blocks
-    return Shape(blocks, -(-threads // LANES), resident, many)
 
 
 def main(words: Sequence[str] | None = None) -> int:

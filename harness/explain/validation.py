@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 from gravbench.errors import InputError
 from gravbench.explain.model import architecture_of, costs_of, predict
@@ -22,6 +23,7 @@ from gravbench.report.numbers import six_digits
 from gravbench.report.page import charts, figures
 from gravbench.report.page.kinds import Figure
 
+Result = TypeVar("Result")
 NAME = "model"
 """Of the figure, and of the file with its numbers."""
 
@@ -108,16 +110,22 @@ def errors_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Errors],
 
     Records whose kernel is not what this checkout has are left out.
     """
-    comparisons: list[Compared] = []
+    comparisons, without = of_each(records, lambda record: compared(record, ceilings))
+    return by_variant(comparisons), without
+
+
+def of_each(records: Iterable[Record], explain: Callable[[Record], Result]) -> tuple[list[Result], dict[str, str]]:
+    """Explain each record that is modelled and of this checkout; return also why others have no model, by variant."""
+    results: list[Result] = []
     without: dict[str, str] = {}
     for record in distinct(records):
         if modelled(record):
             try:
                 if of_this_checkout(record):
-                    comparisons.append(compared(record, ceilings))
+                    results.append(explain(record))
             except (UnmodelledError, InputError) as error:
                 without.setdefault(record.variant, str(error))
-    return by_variant(comparisons), without
+    return results, without
 
 
 def compared(record: Record, ceilings: Peaks) -> Compared:

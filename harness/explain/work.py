@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -16,6 +15,7 @@ from gravbench.explain.changes import REPLACED
 from gravbench.explain.kernel_code import KernelCode
 from gravbench.explain.machine_code import Instruction, Loop, around, outside
 from gravbench.explain.pipes import is_rsqrt
+from gravbench.explain.recorded_kernels import Launches, launches_of
 from gravbench.explain.schedule import Pass
 from gravbench.explain.shape import LANES, Shape
 from gravbench.explain.shared_memory import with_wavefronts
@@ -26,10 +26,10 @@ from gravbench.model.bodies import Bodies
 from gravbench.model.interaction_files import find
 from gravbench.model.kernel_parts import Evaluation, UnmodelledError
 from gravbench.model.record import Record
-from gravbench.model.variant import Variant, discover
+from gravbench.model.variant import AxisValue, Dtype, Variant, discover
 from gravbench.toolkits.compile_cache import keep
 from gravbench.toolkits.interface import FLAGS
-from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit
+from gravbench.toolkits.recording import RecordedKernel
 
 MOST_BODIES = 1 << 18
 """Bodies for which kernels are asked for: no constant of a kernel depends on more."""
@@ -95,16 +95,17 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
     axes = variant.complete(record.axes)
     n = min(record.n, MOST_BODIES)
     named = tuple(sorted(axes.items()))
-    kernels, launches = _asked(variant.name, named, record.dtype, interaction.name, n, shape.multiprocessors)
+    dtype: Dtype = "float64" if record.dtype == "float64" else "float32"
+    launches = _launches(variant.name, named, dtype, interaction.name, n, shape.multiprocessors)
     source = variant.cuda_source(interaction)
-    options = ("-DFLOAT64=1",) if record.dtype == "float64" else ()
+    options = ("-DFLOAT64=1",) if dtype == "float64" else ()
     evaluation = Evaluation(
         axes, record.n, shape.blocks * shape.warps, partial(_bodies_of, record), record.computed,
         record.stages_seconds.keys(),
     )  # fmt: skip
-    for recorded in kernels:
+    for recorded in launches.kernels:
         if kernel is None or recorded.stem == kernel:
-            work = work_of_text(variant, source, recorded, architecture, options, launches, evaluation)
+            work = work_of_text(variant, source, recorded, architecture, options, launches.count, evaluation)
             if work is not None:
                 return work
     raise UnmodelledError("none of its kernels has a loop over interactions")
@@ -259,17 +260,13 @@ def _rsqrts_of(built: Assembled, where: Places) -> set[int]:
 
 
 @lru_cache(maxsize=4096)
-def _asked(
-    name: str, axes: tuple[tuple[str, object], ...], dtype: str, interaction: str, n: int, multiprocessors: int
-) -> tuple[tuple[RecordedKernel, ...], int]:
-    """Return the kernels that a case asks for, and how many it launches."""
-    variant = discover()[name]
-    toolkit = RecordingToolkit(dtype, find(interaction), multiprocessors)  # type: ignore[arg-type]
-    prepared = variant.prepare(toolkit, generators.plummer(n, 1, 0.025), **dict(axes))
-    toolkit.launched.clear()
-    with contextlib.suppress(Exception):  # what looks at results that were not computed
-        prepared.launch()
-    return tuple(toolkit.kernels), max(len(toolkit.launched), prepared.kernels)
+def _launches(
+    name: str, axes: tuple[tuple[str, AxisValue], ...], dtype: Dtype, interaction: str, n: int, multiprocessors: int
+) -> Launches:
+    """Return what a case launches."""
+    return launches_of(
+        discover()[name], dict(axes), dtype, find(interaction), generators.plummer(n, 1, 0.025), multiprocessors
+    )
 
 
 @lru_cache(maxsize=4096)
