@@ -17,7 +17,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.engine import Began, Does, Done, Engine, Event, Setup, moment
-from gravbench.measuring.outcome import Outcome, said
+from gravbench.measuring.outcome import Outcome, text_of
 from gravbench.measuring.phase_timer import Tally
 from gravbench.measuring.plan import Plan
 from gravbench.measuring.processes import check_may_start
@@ -109,8 +109,8 @@ def run(
     check_may_start()
     store = out if isinstance(out, RecordFile) else RecordFile(out)
     with store:
-        own = _Run(sweep, todo, store, watcher, strategies or {}, verify_only=verify_only)
-        records = list(own.records(site))
+        begun = _Run(sweep, todo, store, watcher, strategies or {}, verify_only=verify_only)
+        records = list(begun.records(site))
         store.check()
     return records
 
@@ -254,7 +254,8 @@ def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     try:
         return _made(task, outcome, flops, started)
     except (ValueError, ArithmeticError) as error:
-        return _made(task, Outcome("failed", f"its results do not make a valid record: {said(error)}"), flops, started)
+        reason = f"its results do not make a valid record: {text_of(error)}"
+        return _made(task, Outcome("failed", reason), flops, started)
 
 
 def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
