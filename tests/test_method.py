@@ -29,7 +29,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
     2,
     {
         "config/settings.py": "b4fe3f05",
-        "measuring/builds.py": "29d3cdf8",
+        "measuring/builds.py": "03024553",
         "verifying/checks.py": "8c95a360",
         "verifying/comparing.py": "23bfe7b3",
         "verifying/conserved.py": "c9d9bfea",
@@ -62,7 +62,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/cute.py": "cbecbe1d",
         "toolkits/cutile.py": "3fe9ae55",
         "toolkits/device_sums.py": "9674d114",
-        "toolkits/devices.py": "66d72ef7",
+        "toolkits/devices.py": "7e020f67",
         "toolkits/driver.py": "aa18170c",
         "toolkits/images.py": "071c21ae",
         "toolkits/interface.py": "50a15891",

@@ -82,14 +82,9 @@ def target_of(device: Device) -> Target | None:
 
 
 def expose(devices: Sequence[Device]) -> None:
-    """Let the libraries that this process has not imported yet see these devices alone, all of one family."""
-    family(devices[0].family).expose(devices)
-
-
-def hide_all() -> None:
-    """Let the libraries that this process has not imported yet see no device at all."""
+    """Let the libraries that this process has not imported yet see these devices alone, and of other families none."""
     for name in families():
-        family(name).expose(())
+        family(name).expose([device for device in devices if device.family == name])
 
 
 def too_few(wanted: int, usable: int) -> str:
