@@ -154,8 +154,8 @@ MUTATIONS = (
         "test_measure.py",
     ),
     Mutation(
-        "stages-with-the-first", "harness/measuring/protocol.py", "for one in found[1:]])) for name",
-        "for one in found])) for name",
+        "stages-with-the-first", "harness/measuring/protocol.py", "for each in evaluations[1:]])) for name",
+        "for each in evaluations])) for name",
         "test_measure.py test_timed.py",
     ),
     Mutation(

@@ -8,6 +8,7 @@ import pynvml as installed
 import pytest
 
 from gravbench.errors import InputError
+from gravbench.measuring import plan
 from gravbench.model.device import HARMLESS, Device
 from gravbench.model.variant import CPU
 from gravbench.toolkits import devices
@@ -232,6 +233,24 @@ def test_asking_for_a_gpu_where_there_is_none_says_why(nvml):
     nvml.refuses = "init"
     with pytest.raises(InputError, match=r"cuda:0.*accepted: cpu.*Driver Not Loaded"):
         select(["cuda:0"])
+
+
+def test_why_a_toolkit_has_no_device_its_own_family_says(nvml, monkeypatch):
+    nvml.refuses = "init"
+    assert plan._why_none("numba", "no GPU of the first family") == "no GPU of the first family"
+    assert plan._why_none("numba", None) == "none of the chosen devices can run it"
+    monkeypatch.setattr(plan, "families", lambda: ["another", "cuda"])
+    assert plan._why_none("numba", "no GPU of the first family") == "no NVIDIA GPU: NVML says: Driver Not Loaded"
+
+
+@pytest.mark.parametrize(
+    ("selector", "family", "is_gpu"),
+    [("cpu", "cpu", False), ("cuda:0", "cuda", True), ("here:cpu:0", "cpu", False), ("there:wgpu:1", "wgpu", True)],
+)
+def test_a_selector_names_the_family_of_a_device(selector, family, is_gpu):
+    device = Device(selector, "a device")
+    assert (device.family, device.is_gpu) == (family, is_gpu)
+    assert device.kind == ("a device", None, family)
 
 
 # What they say while they work

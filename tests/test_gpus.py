@@ -344,6 +344,12 @@ def test_the_anchor_is_a_case_of_one_gpu(sweep, monkeypatch):
     assert {task.case.gpus for task in tasks if task.anchor} == {1}
 
 
+def test_a_session_of_the_processor_sees_no_gpu(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    session._show_devices(session.Orders(Device("cpu", "a processor"), (), Path(), Path()))
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+
+
 @pytest.mark.parametrize(("asks", "visible"), [(False, "GPU-1"), (True, "GPU-1,GPU-0,GPU-2,GPU-3")])
 def test_a_session_sees_its_own_gpu_first_and_others_of_its_kind_only_where_asked(monkeypatch, asks, visible):
     monkeypatch.setattr(devices, "gpus", lambda: ([*CARDS, OTHER], None))

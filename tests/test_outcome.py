@@ -15,7 +15,7 @@ from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
 from gravbench.measuring import progress, runner, stages
-from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
+from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, text_of
 from gravbench.measuring.plan import plan
 from gravbench.measuring.stages import Job, Station
 from gravbench.model.device import Device
@@ -118,7 +118,7 @@ def test_an_approximation_that_does_not_count_is_said_not_to(declared, change, e
 def test_a_reason_has_no_colours_of_a_terminal_and_an_escape_for_what_else_cannot_be_printed():
     text = "Failed in nopython mode\n\x1b[1mname 'x' is \x1b[38;5;9mnot defined\x1b[0m\x1b[K \x1b\a\ud800"
     plain = r"name 'x' is not defined \x1b\x07\ud800"
-    assert said(ValueError(text)) == f"Failed in nopython mode; {plain}"
+    assert text_of(ValueError(text)) == f"Failed in nopython mode; {plain}"
     assert Outcome("failed", text).recordable().reason == f"Failed in nopython mode\n{plain}"
 
 

@@ -85,7 +85,7 @@ def _typical(tasks: Sequence[Task], variants: Mapping[str, Variant], measure: Me
     seconds = [estimate_seconds(task.case, measure) for task in tasks]
     usual = sorted(seconds)[len(tasks) // 2]
     places = {name: (variant.parent is None, place) for place, (name, variant) in enumerate(variants.items())}
-    alike = [task for task, own in zip(tasks, seconds, strict=True) if own == usual]
+    alike = [task for task, estimate in zip(tasks, seconds, strict=True) if estimate == usual]
     return min(alike, key=lambda task: (task.case.gpus, places[task.case.variant]))
 
 

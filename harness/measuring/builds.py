@@ -25,7 +25,7 @@ from gravbench.measuring.tasks import Task
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Target
 from gravbench.model.variant import CPU
-from gravbench.toolkits.devices import cores, hide_all
+from gravbench.toolkits.devices import cores, expose
 
 LIMIT_SECONDS = 120.0
 """Seconds that the build of one case may take, without those in which it is suspended."""
@@ -120,7 +120,7 @@ def serve(connection: Connection, folders: tuple[Path, ...], log: Path) -> None:
     """Build one case after another, in a process of its own, until the other side goes away."""
     ignore_interrupts()
     print_to(log)
-    hide_all()
+    expose(())  # no device at all
     os.environ |= {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", 10)  # the former is Windows'
     psutil.Process().nice(lower)

@@ -25,7 +25,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.dask_worker import NAME, THREADS, Keeper, kind_of, measure
 from gravbench.measuring.engine import Began, Does, Done, Event, Setup, moment
-from gravbench.measuring.outcome import Outcome, said
+from gravbench.measuring.outcome import Outcome, text_of
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.runner import LOCAL, StrandedError
 from gravbench.measuring.tasks import Task
@@ -60,7 +60,7 @@ def connected(where: str, sweep: Sweep, say: Callable[[str], None]) -> Iterator[
             options = {"scheduler_file" if is_file else "address": address}
             client = distributed.Client(**options, timeout=CONNECT_SECONDS, set_as_default=False)
         except Exception as error:  # of many types, by the kind of the address and by what a host lacks
-            reason = said(error) or type(error).__name__
+            reason = text_of(error) or type(error).__name__
             raise InputError(
                 f"--dask {where}: no Dask scheduler answers within {CONNECT_SECONDS:g} s: {reason}"
             ) from None
@@ -110,7 +110,7 @@ class Cluster:
         try:
             self._client.sync(register, plugin=keeper, name=NAME, idempotent=False, callback_timeout=CALL_SECONDS)
         except Exception as error:
-            raise InputError(f"a Dask worker cannot use gravbench: {type(error).__name__}: {said(error)}") from None
+            raise InputError(f"a Dask worker cannot use gravbench: {type(error).__name__}: {text_of(error)}") from None
         self._look()
         if self._refused:
             raise InputError(*self._refused.values())
@@ -155,7 +155,7 @@ class Cluster:
             assert self._client.status == "running"
             known = self._client.sync(self._client.scheduler.identity, callback_timeout=CONNECT_SECONDS)["workers"]
         except Exception as error:
-            raise StrandedError(f"the Dask scheduler is gone: {said(error) or type(error).__name__}") from None
+            raise StrandedError(f"the Dask scheduler is gone: {text_of(error) or type(error).__name__}") from None
         named = [item for worker in known.values() for item in worker["resources"].items()]
         there = {name for name, amount in named if amount and name.startswith(f"{NAME} [")}
         for resource in sorted(there - self._devices.keys() - self._refused.keys()):
@@ -232,7 +232,7 @@ class Cluster:
         if future.status == "error":
             error = answer[1]
             lost = isinstance(error, distributed.KilledWorker)
-            reason = "its worker was lost too often" if lost else f"{type(error).__name__}: {said(error)}"
+            reason = "its worker was lost too often" if lost else f"{type(error).__name__}: {text_of(error)}"
             return Done(task, Outcome("failed", reason), moment())
         resource, outcome, started, printed = answer
         device = self._devices[resource]

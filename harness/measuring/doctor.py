@@ -56,8 +56,8 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         if entry.nvcc and environment.nvcc() is None:
             hint = f"{entry.title} calls nvcc, which is not on PATH; install the CUDA toolkit and put its bin on PATH"
         return Finding(toolkit, entry.version, usable=False, reason=f"{outcome.reason}; {hint}")
-    said = f"compiled, ran and verified {variant.name} with {outcome.found.preparation.compiler}"
-    return Finding(toolkit, entry.version, usable=True, reason=said)
+    reason = f"compiled, ran and verified {variant.name} with {outcome.found.preparation.compiler}"
+    return Finding(toolkit, entry.version, usable=True, reason=reason)
 
 
 def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None, list[Finding]]:
@@ -65,11 +65,11 @@ def examine_all(begin: Callable[[str], None]) -> tuple[list[Device], str | None,
 
     Returns the devices, why there is no GPU and what to do about it, and a finding per toolkit.
     """
-    found = {name: family(name).devices()[0] for name in families()}
+    by_family = {name: family(name).devices()[0] for name in families()}
     _, no_gpu = gpus()
     findings = []
     for toolkit, entry in catalogue().items():
         begin(entry.title)
-        findings.append(examine(toolkit, next(iter(found[entry.family]), None)))
-    devices = [device for of_family in found.values() for device in of_family]
+        findings.append(examine(toolkit, next(iter(by_family[entry.family]), None)))
+    devices = [device for of_family in by_family.values() for device in of_family]
     return devices, no_gpu and f"{no_gpu}; {family(families()[0]).mend()}", findings

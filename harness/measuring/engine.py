@@ -177,7 +177,7 @@ class DeviceSessions:
         size, settings = self._setup.processes(self.device), self._setup.settings
         yield Does(task, STARTING)
         yield from self._made_ready(task, size, left())
-        found: dict[int, Measurement] = {}
+        measurements: dict[int, Measurement] = {}
         first: Outcome | None = None
         spent = 0.0
         for place in range(size):
@@ -200,9 +200,9 @@ class DeviceSessions:
             measurement = outcome.found.measurement
             if settings is None or not measurement.samples_seconds:
                 return outcome
-            found[number] = measurement
+            measurements[number] = measurement
             if outcome.status != "ok":  # its own samples alone, whatever others found
-                first, found = outcome, {number: measurement}
+                first, measurements = outcome, {number: measurement}
                 break
             first = first or outcome
             spent += sum(measurement.samples_seconds) * (measurement.batch or 1)
@@ -210,7 +210,7 @@ class DeviceSessions:
                 break
         assert first is not None
         assert settings is not None
-        return replace(first, found=replace(first.found, measurement=joined(found, settings)))
+        return replace(first, found=replace(first.found, measurement=joined(measurements, settings)))
 
     def stand_by(self, left: Sequence[Task]) -> None:
         """Have sessions of a GPU import what the tasks that are left need, which takes seconds; they do not open it."""

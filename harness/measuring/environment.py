@@ -69,7 +69,7 @@ def packages() -> dict[str, str]:
     of_toolkits = [name for entry in catalogue().values() for name in (*entry.distributions, *entry.companions)]
     of_families = [name for each in families() for name in family(each).distributions]
     named = tuple(dict.fromkeys([*of_toolkits, *OTHER_PACKAGES, *of_families]))
-    return dict(found.split(" ", 1) for found in versions(named))
+    return dict(words.split(" ", 1) for words in versions(named))
 
 
 def needed(paths: Sequence[Path]) -> dict[str, str]:
@@ -123,7 +123,7 @@ def describe(devices: list[Device], arguments: Sequence[str]) -> dict[str, Any]:
         "command": shlex.join(["gravbench", *arguments]),
         "harness_version": VERSION,
         "commit": commit(),
-        "devices": [asdict(one) for one in devices],
+        "devices": [asdict(device) for device in devices],
         "processor": processor_name(),
         "operating_system": platform.platform(),
         "python": sys.version,

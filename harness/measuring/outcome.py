@@ -51,18 +51,18 @@ class Outcome:
 
     def recordable(self) -> Outcome:
         """Return it in plain values of the types that a record has; or, where it has others, that the case failed."""
-        found = Found()
+        checked = Found()
         status, reason = self.status, self.reason
         for part in fields(Found):
-            own = getattr(self.found, part.name)
+            content = getattr(self.found, part.name)
             try:
-                own = type(own).model_validate(own.model_dump(warnings=False))
-                json.dumps(own.model_dump(), ensure_ascii=False).encode()
-                setattr(found, part.name, own)
+                content = type(content).model_validate(content.model_dump(warnings=False))
+                json.dumps(content.model_dump(), ensure_ascii=False).encode()
+                setattr(checked, part.name, content)
             except Exception as error:
                 if status != "failed":
-                    status, reason = "failed", f"its {part.name} cannot be recorded: {said(error)}"
-        return Outcome(status, reason and printable(reason), found, self.broken)
+                    status, reason = "failed", f"its {part.name} cannot be recorded: {text_of(error)}"
+        return Outcome(status, reason and printable(reason), checked, self.broken)
 
 
 class Told(BaseModel, extra="forbid"):
@@ -90,23 +90,23 @@ def counted(insight: Callable[[], Any], n: int, inside: Inside) -> Inside:
     """
     answer = insight()
     try:
-        told = Told.model_validate(dict(answer) if isinstance(answer, Mapping) else answer)
+        insights = Told.model_validate(dict(answer) if isinstance(answer, Mapping) else answer)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise CaseError(
             f"insight() returned something that a record cannot hold: {where and where + ': '}{first['msg']}"
         ) from None
-    interactions = sum(told.computed.values())
-    if told.computed and not 0 < interactions <= n:
+    interactions = sum(insights.computed.values())
+    if insights.computed and not 0 < interactions <= n:
         raise CaseError(
             f"insight() returned {interactions:g} interactions per body (computed); accepted: above 0, up to {n}"
         )
-    update = told.model_dump(exclude_unset=True) | {"uncounted": inside.uncounted and not told.computed}
+    update = insights.model_dump(exclude_unset=True) | {"uncounted": inside.uncounted and not insights.computed}
     return inside.model_copy(update=update)
 
 
-def said(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """Return the first lines of an exception's text, in one line, whatever its text is."""
     try:
         text = printable(str(error))
@@ -122,4 +122,4 @@ def printable(text: str) -> str:
     A character that is not printable, such as half of a surrogate pair, becomes its escape.
     """
     plain = CONTROL_SEQUENCE.sub("", text)
-    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in plain)
+    return "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in plain)

@@ -186,10 +186,10 @@ def _dealt(
 
 def kinds(devices: Sequence[Device]) -> list[list[Device]]:
     """Group devices that a case may be measured on alike: of the same name and driver."""
-    found: dict[Kind, list[Device]] = {}
+    by_kind: dict[Kind, list[Device]] = {}
     for device in devices:
-        found.setdefault(device.kind, []).append(device)
-    return list(found.values())
+        by_kind.setdefault(device.kind, []).append(device)
+    return list(by_kind.values())
 
 
 def _finished(records: Sequence[Record]) -> dict[tuple[str, str], int]:

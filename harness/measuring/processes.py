@@ -142,7 +142,7 @@ class Started:
         code = self._process.exitcode
         if code is None or code >= 0:
             return f"exit code {code}"
-        name = next((one.name for one in signal.Signals if one == -code), str(-code))
+        name = next((each.name for each in signal.Signals if each == -code), str(-code))
         return f"signal {name}" + (", which the system sends when memory runs out" if name == "SIGKILL" else "")
 
 

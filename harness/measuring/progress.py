@@ -49,10 +49,10 @@ def outcome(record: Record) -> str:
         half = 50 * (record.ci_high - record.ci_low) / record.median_seconds
         # Anchors are not known yet, so this is no uncertainty as reports print it.
         width = f"± {half:.2g} % in its samples" if half < 10 else f"± {half:,.0f} % in its samples"
-    found = f"ok  {milliseconds(record.median_seconds)} {width}"
+    words = f"ok  {milliseconds(record.median_seconds)} {width}"
     if record.interactions_per_second is None:
-        return found
-    return f"{found}, {record.interactions_per_second / 1e9:,.4g}e9 interactions/s"
+        return words
+    return f"{words}, {record.interactions_per_second / 1e9:,.4g}e9 interactions/s"
 
 
 def divided(seconds: Mapping[str, float]) -> str:
@@ -107,8 +107,8 @@ class ConsoleWatcher(Watcher):
             yield Text(f"{device}  {what}", no_wrap=True, overflow="ellipsis")
         of = self.shown
         if of is not None and of.median_seconds:
-            said = f"fastest so far at n = {of.n:,}: {milliseconds(of.median_seconds)}, {of.label}"
-            yield Text(said, no_wrap=True, overflow="ellipsis")
+            words = f"fastest so far at n = {of.n:,}: {milliseconds(of.median_seconds)}, {of.label}"
+            yield Text(words, no_wrap=True, overflow="ellipsis")
 
     def begins(self, label: str, device: str) -> None:
         """Show what a device does, unless it does something else as well."""
@@ -150,9 +150,9 @@ class ConsoleWatcher(Watcher):
         """Name what won each contest, what sets the contest apart, and how many others cannot be told from it."""
         for cases, words in zip(fastest, apart, strict=True):
             which = ", ".join(filter(None, [f"n = {cases[0].n:,}", words]))
-            said = f"fastest on {device} at {which}: {cases[0].label}"
+            sentence = f"fastest on {device} at {which}: {cases[0].label}"
             more = f", and {len(cases) - 1} that cannot be distinguished from it" if len(cases) > 1 else ""
-            self._print(said + more)
+            self._print(sentence + more)
 
     def over(self, seconds: Mapping[str, float]) -> None:
         """Say how many cases were skipped for each reason, and how the time divides."""

@@ -59,22 +59,22 @@ def stage_seconds(synchronize: Callable[[], None], stages: Callable[[Lap], None]
     ``synchronize`` waits for that. Returns the median of each over ``STAGED`` evaluations, after one that is not
     counted. A stage that an evaluation goes through several times counts as the sum of these.
     """
-    found: list[dict[str, float]] = []
+    evaluations: list[dict[str, float]] = []
     for _ in range(STAGED + 1):
         synchronize()
         last = perf_counter()
-        own: dict[str, float] = defaultdict(float)
+        seconds: dict[str, float] = defaultdict(float)
 
         def lap(name: str) -> None:
             nonlocal last
             synchronize()
             now = perf_counter()
-            own[name] += now - last  # noqa: B023 - called before the next repetition
+            seconds[name] += now - last  # noqa: B023 - called before the next repetition
             last = now
 
         stages(lap)
-        found.append(own)
-    return {name: float(np.median([one[name] for one in found[1:]])) for name in found[0]}
+        evaluations.append(seconds)
+    return {name: float(np.median([each[name] for each in evaluations[1:]])) for name in evaluations[0]}
 
 
 def measure(
@@ -172,7 +172,7 @@ class _Taken:
         """Return what the samples say."""
         interval = median_interval(self.samples)
         low, high = ends(interval)
-        throttles = [one.throttle_reasons for one in self.readings if one.throttle_reasons is not None]
+        throttles = [reading.throttle_reasons for reading in self.readings if reading.throttle_reasons is not None]
         reasons = sorted({reason for words in throttles for reason in words})
         read = {name: [getattr(reading, name) for reading in self.readings] for name in READ}
         return Measurement(
@@ -212,8 +212,12 @@ def warmed_up(
     clocks: list[int | None] = []
     began = perf_counter()
     while True:
-        own: list[Reading | None] = []
-        timing = clock.time(launch, batch, lambda own=own: own.append(read() if read else None))  # type: ignore[misc]
+        readings: list[Reading | None] = []
+
+        def look(readings: list[Reading | None] = readings) -> None:
+            readings.append(read() if read else None)
+
+        timing = clock.time(launch, batch, look)
         if timing.blocked and batch > 1:
             # Each launch queues several kernels, and the host waits for the device once about a thousand of them wait.
             batch = most_batch = batch // 2
@@ -225,7 +229,7 @@ def warmed_up(
             batch = min(wanted, most_batch)
             continue
         took.append(timing.seconds)
-        clocks.append(own[-1].sm_clock_mhz if own and own[-1] else None)
+        clocks.append(readings[-1].sm_clock_mhz if readings and readings[-1] else None)
         last = took[-STEADY:]
         steady = (
             read is not None
@@ -259,35 +263,35 @@ def joined(parts: Mapping[int, Measurement], settings: Measure) -> Measurement:
 
     Sampling ended by the interval where that of all processes together is as narrow as asked.
     """
-    own = list(parts.values())
-    first = own[0]
-    samples = [sample for part in own for sample in part.samples_seconds]
+    measurements = list(parts.values())
+    first = measurements[0]
+    samples = [sample for part in measurements for sample in part.samples_seconds]
     update: dict[str, object] = {
         "samples_seconds": samples,
         "processes": [number for number, part in parts.items() for _ in part.samples_seconds],
         "protocol": settings.model_dump(exclude_none=True),
     }
-    if len(own) > 1:
-        interval = interval_of([part.samples_seconds for part in own])
+    if len(measurements) > 1:
+        interval = interval_of([part.samples_seconds for part in measurements])
         low, high = ends(interval)
-        told = [part.throttled for part in own if part.throttled is not None]
-        launches = [part.launch_seconds for part in own if part.launch_seconds is not None]
-        joules = [part.joules for part in own if part.joules is not None]
+        throttled = [part.throttled for part in measurements if part.throttled is not None]
+        launches = [part.launch_seconds for part in measurements if part.launch_seconds is not None]
+        joules = [part.joules for part in measurements if part.joules is not None]
         update |= {
             "median_seconds": interval.median,
             "ci_low": low,
             "ci_high": high,
             "launch_seconds": float(np.median(launches)) if launches else None,
-            **{name: [number for part in own for number in getattr(part, name)] for name in READ},
-            "throttle_reasons": sorted({reason for part in own for reason in part.throttle_reasons}),
-            "throttled": any(told) if told else None,
-            "launch_bound": any(part.launch_bound for part in own),
+            **{name: [number for part in measurements for number in getattr(part, name)] for name in READ},
+            "throttle_reasons": sorted({reason for part in measurements for reason in part.throttle_reasons}),
+            "throttled": any(throttled) if throttled else None,
+            "launch_bound": any(part.launch_bound for part in measurements),
             "joules": float(np.mean(joules)) if joules else None,
             "stop_reason": NARROW if interval.half_width <= settings.half_width else DIFFERENT,
         }
-    if any(part.outraced for part in own):
+    if any(part.outraced for part in measurements):
         update["stop_reason"] = OUTRACED
-    elif any(part.stop_reason != NARROW for part in own) and update.get("stop_reason") != NARROW:
+    elif any(part.stop_reason != NARROW for part in measurements) and update.get("stop_reason") != NARROW:
         update["stop_reason"] = _spent(settings, len(samples))
     return Measurement.model_validate(first.model_dump() | update)
 

@@ -24,10 +24,10 @@ TRIES = 250
 def end_marked(mark: str) -> None:
     """Kill all processes whose mark begins so, and what they start meanwhile; this one is left."""
     for _ in range(TRIES):
-        found = list(marked(mark))
-        if not found:
+        processes = list(marked(mark))
+        if not processes:
             return
-        for process in found:
+        for process in processes:
             with suppress(psutil.Error):
                 process.kill()
         time.sleep(PAUSE)

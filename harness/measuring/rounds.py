@@ -30,8 +30,8 @@ def plan_rounds(sweep: Sweep, devices: list[Device], no_gpu: str | None, rounds:
     """
     planned = []
     for number in range(rounds):
-        own = sweep.measure.model_copy(update={"order_seed": sweep.measure.order_seed + number})
-        shuffled = replace(sweep, measure=own)
+        measure = sweep.measure.model_copy(update={"order_seed": sweep.measure.order_seed + number})
+        shuffled = replace(sweep, measure=measure)
         planned.append((shuffled, plan(shuffled, devices, no_gpu, chosen=True)))
     return planned
 
@@ -48,9 +48,9 @@ def measure_rounds(
     """
     if round_folder(out, 1).exists():
         raise InputError(f"--out {out}: it already has rounds; judge them with --from {out}, or name another folder")
-    for number, one in enumerate(rounds, 1):
+    for number, planned in enumerate(rounds, 1):
         console.print(f"round {number} of {len(rounds)}", markup=False)
-        measure_round(one, devices, round_folder(out, number), arguments, console)
+        measure_round(planned, devices, round_folder(out, number), arguments, console)
 
 
 def plan_on_each(sweep: Sweep, devices: Sequence[Device], no_gpu: str | None) -> tuple[Round, list[Device]]:
@@ -61,10 +61,10 @@ def plan_on_each(sweep: Sweep, devices: Sequence[Device], no_gpu: str | None) ->
     Raises:
         InputError: no two GPUs are of one kind, or the sweep has no case for them.
     """
-    found = kinds([device for device in devices if device.is_gpu])
-    cards = [device for kind in found if len(kind) > 1 for device in kind]
+    by_kind = kinds([device for device in devices if device.is_gpu])
+    cards = [device for kind in by_kind if len(kind) > 1 for device in kind]
     if not cards:
-        there = ", ".join(f"{kind[0].selector} ({kind[0].name})" for kind in found)
+        there = ", ".join(f"{kind[0].selector} ({kind[0].name})" for kind in by_kind)
         why = f"there is only one of each kind, {there}" if there else no_gpu or "no GPU was chosen"
         raise InputError(f"--across-devices needs two GPUs of one kind (the same name and driver): {why}")
     # A search would ask for each case once.

@@ -17,7 +17,7 @@ from gravbench.errors import InputError
 from gravbench.measuring import environment
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.engine import Began, Does, Done, Engine, Event, Setup, moment
-from gravbench.measuring.outcome import Outcome, said
+from gravbench.measuring.outcome import Outcome, text_of
 from gravbench.measuring.phase_timer import Tally
 from gravbench.measuring.plan import Plan
 from gravbench.measuring.processes import check_may_start
@@ -109,73 +109,100 @@ def run(
     check_may_start()
     store = out if isinstance(out, RecordFile) else RecordFile(out)
     with store:
-        records = list(_run(sweep, todo, store, watcher, site, strategies, verify_only=verify_only))
+        begun = _Run(sweep, todo, store, watcher, strategies or {}, verify_only=verify_only)
+        records = list(begun.records(site))
         store.check()
     return records
 
 
-def _run(
-    sweep: Sweep,
-    todo: Plan,
-    store: RecordFile,
-    watcher: Watcher,
-    site: Site | None,
-    strategies: Mapping[Kind, Strategy] | None,
-    *,
-    verify_only: bool,
-) -> Iterator[Record]:
-    variants = discover(sweep.variant_folders)
-    log = store.folder / WORKER_LOG
-    with saying(log, "cannot be written"):
-        os.close(open_file(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
-    progress = _Progress(todo)
+class _Run:
+    """A run under way: the engine, or another site, works through a plan, and what becomes of the tasks is recorded."""
 
-    def fingerprint(task: Task, device: Device) -> Fingerprint:
-        return environment.fingerprint(task.case, variants[task.case.variant], device)
+    def __init__(
+        self,
+        sweep: Sweep,
+        todo: Plan,
+        store: RecordFile,
+        watcher: Watcher,
+        strategies: Mapping[Kind, Strategy],
+        *,
+        verify_only: bool,
+    ) -> None:
+        """Begin nothing yet.
 
-    def needs_host(task: Task) -> bool:
-        return work_of(task.case, on_host=variants[task.case.variant].on_host) is not Work.GPU
+        Raises:
+            InputError: the file for what sessions print cannot be written.
+        """
+        self._sweep, self._todo, self._store, self._watcher = sweep, todo, store, watcher
+        self._strategies, self._verify_only = strategies, verify_only
+        self._variants = discover(sweep.variant_folders)
+        self._log = store.folder / WORKER_LOG
+        with saying(self._log, "cannot be written"):
+            os.close(open_file(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
+        self._progress = _Progress(todo)
+        self._queue = Queue(todo.tasks, self._fingerprint, strategies, each=todo.each)
+        self._tally = Tally()
 
-    queue = Queue(todo.tasks, fingerprint, strategies, each=todo.each)
+    def records(self, site: Site | None) -> Iterator[Record]:
+        """Yield a record for each task once it is on the disk."""
+        for task in self._todo.tasks:
+            if task.device is None:
+                yield self._recorded(task, Outcome("skipped", task.skip), moment())
+        # Closed however this ends, which ends what was started.
+        with closing(self._events(site)) as events:
+            for event in events:
+                self._show(event)
+                if isinstance(event, Done):
+                    yield self._recorded(event.task, self._outcome(event), event.started)
+        self._watcher.over(self._tally.seconds())
+        for kind, strategy in self._strategies.items():
+            fastest = strategy.result()
+            self._watcher.searched(kind[0], fastest, strategy.told_apart([cases[0] for cases in fastest]))
 
-    def recorded_as(task: Task, outcome: Outcome, started: str) -> Record:
-        record = _record(task, outcome, sweep.flops(task.case.interaction), started)
-        if not verify_only:
-            store.append(record)
+    def _events(self, site: Site | None) -> Generator[Event]:
+        folders, measure = self._sweep.variant_folders, self._sweep.measure
+        setup = Setup(folders, self._log, measure, None if self._verify_only else measure)
+        if site:
+            return site(setup, self._queue, self._needs_host)
+        targets = {device: target for device in self._queue.devices if (target := target_of(device))}
+        builds = BuildPool(folders, self._log, targets)
+        first = self._todo.processes + 1
+        return Engine(setup, self._queue, self._needs_host, first_number=first, builds=builds).events()
+
+    def _fingerprint(self, task: Task, device: Device) -> Fingerprint:
+        return environment.fingerprint(task.case, self._variants[task.case.variant], device)
+
+    def _needs_host(self, task: Task) -> bool:
+        return work_of(task.case, on_host=self._variants[task.case.variant].on_host) is not Work.GPU
+
+    def _show(self, event: Event) -> None:
+        """Tell the watcher what a device does, and count its time."""
+        assert event.task.device is not None
+        label, selector = event.task.case.label, event.task.device.selector
+        match event:
+            case Began():
+                self._watcher.begins(label, selector)
+            case Does():
+                self._tally.does(selector, event.stage)
+                self._watcher.phase(label, selector, event.stage)
+            case Done():
+                self._tally.does(selector, None)
+
+    def _outcome(self, done: Done) -> Outcome:
+        """Return what became of a task; it has failed where its files were edited meanwhile."""
+        if what := _edited(done.task, self._variants[done.task.case.variant]):
+            return Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
+        return done.outcome
+
+    def _recorded(self, task: Task, outcome: Outcome, started: str) -> Record:
+        """Write the record of an outcome, and tell the queue and the watcher of it."""
+        record = _record(task, outcome, self._sweep.flops(task.case.interaction), started)
+        if not self._verify_only:
+            self._store.append(record)
         if task.device:
-            queue.add_record(record, task)
-        watcher.ends(record, progress.after(task, queue.dropped))
+            self._queue.add_record(record, task)
+        self._watcher.ends(record, self._progress.after(task, self._queue.dropped))
         return record
-
-    for task in todo.tasks:
-        if task.device is None:
-            yield recorded_as(task, Outcome("skipped", task.skip), moment())
-    setup = Setup(sweep.variant_folders, log, sweep.measure, None if verify_only else sweep.measure)
-    targets = {device: target for device in queue.devices if (target := target_of(device))}
-    builds = BuildPool(sweep.variant_folders, log, targets)
-    engine = Engine(setup, queue, needs_host, first_number=todo.processes + 1, builds=builds)
-    tally = Tally()
-    # Closed however this ends, which ends what was started.
-    with closing(site(setup, queue, needs_host) if site else engine.events()) as events:
-        for event in events:
-            assert event.task.device is not None
-            selector = event.task.device.selector
-            match event:
-                case Began():
-                    watcher.begins(event.task.case.label, selector)
-                case Does():
-                    tally.does(selector, event.stage)
-                    watcher.phase(event.task.case.label, selector, event.stage)
-                case Done():
-                    tally.does(selector, None)
-                    outcome = event.outcome
-                    if what := _edited(event.task, variants[event.task.case.variant]):
-                        outcome = Outcome("failed", f"its {what} edited during the run, so it is not known what ran")
-                    yield recorded_as(event.task, outcome, event.started)
-    watcher.over(tally.seconds())
-    for kind, strategy in (strategies or {}).items():
-        fastest = strategy.result()
-        watcher.searched(kind[0], fastest, strategy.told_apart([cases[0] for cases in fastest]))
 
 
 class _Progress:
@@ -227,7 +254,8 @@ def _record(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
     try:
         return _made(task, outcome, flops, started)
     except (ValueError, ArithmeticError) as error:
-        return _made(task, Outcome("failed", f"its results do not make a valid record: {said(error)}"), flops, started)
+        reason = f"its results do not make a valid record: {text_of(error)}"
+        return _made(task, Outcome("failed", reason), flops, started)
 
 
 def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:

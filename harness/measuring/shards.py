@@ -40,8 +40,8 @@ def take(sweep: Sweep, shard: Shard) -> Sweep:
         raise InputError(
             f"--shard {shard}: {sweep.path} has {len(sweep.cases)} cases; accepted: K/N with N up to {len(sweep.cases)}"
         )
-    own = {case.key for case in dealt(sweep)[shard.number - 1 :: shard.count]}
-    cases = [case for case in sweep.cases if case.key in own]
+    keys = {case.key for case in dealt(sweep)[shard.number - 1 :: shard.count]}
+    cases = [case for case in sweep.cases if case.key in keys]
     return replace(sweep, cases=cases, shard=shard, whole=tuple(sweep.cases))
 
 
@@ -72,9 +72,9 @@ def check_resumed(folder: Path, sweep: Sweep) -> None:
         InputError: the folder has another sweep, another shard, or shards merged; the sentence says how they differ.
     """
     entries = runs.starts(folder)
-    own = str(sweep.shard) if sweep.shard else None
+    asked_for = str(sweep.shard) if sweep.shard else None
     begun = {entry.get("shard") for entry in entries if isinstance(entry.get("shard"), str | None)}
-    if begun - {own}:
+    if begun - {asked_for}:
         if len(begun) > 1:
             has, advice = "several shards", "resume the runs that it was merged from"
         elif None in begun:
@@ -82,9 +82,10 @@ def check_resumed(folder: Path, sweep: Sweep) -> None:
         else:
             has = f"shard {next(iter(begun))}"
             advice = f"add --{has}"
+        which = f"shard {asked_for}" if asked_for else "a whole sweep"
         raise InputError(
-            f"{folder / ENVIRONMENT}: the run there is of {has}, not of {f'shard {own}' if own else 'a whole sweep'}; "
-            f"{advice}, or name another folder with --out"
+            f"{folder / ENVIRONMENT}: the run there is of {has}, not of {which}; {advice}, or name "
+            "another folder with --out"
         )
     _check_sweep(folder, entries, sweep)
 

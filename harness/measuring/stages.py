@@ -19,7 +19,7 @@ from time import perf_counter
 from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import protocol
-from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said, uncounted
+from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, text_of, uncounted
 from gravbench.measuring.timed import Timed, timer
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies, unfit
@@ -331,15 +331,15 @@ def run(job: Job, station: Station, begin: Callable[[str], None]) -> Outcome:
         state.found.errors = wrong.errors or state.found.errors
         outcome = Outcome("invalid", str(wrong), state.found)
     except (ToolkitMissingError, InputError) as error:
-        outcome = Outcome("skipped", said(error), state.found)
+        outcome = Outcome("skipped", text_of(error), state.found)
     except CaseError as error:
-        outcome = Outcome("failed", said(error), state.found)
+        outcome = Outcome("failed", text_of(error), state.found)
     except MemoryError as error:
-        outcome = Outcome("failed", f"out of memory: {said(error)}", state.found)
+        outcome = Outcome("failed", f"out of memory: {text_of(error)}", state.found)
     except (Exception, SystemExit) as error:
         with suppress(Exception):  # of an error, or an output, that cannot be printed
             traceback.print_exc()
-        outcome = Outcome("failed", f"{type(error).__name__}: {said(error)}", state.found)
+        outcome = Outcome("failed", f"{type(error).__name__}: {text_of(error)}", state.found)
     begin(RELEASING)
     toolkit = getattr(state, "toolkit", None)
     del state

@@ -156,7 +156,7 @@ class Stepper(Timed):
         self.toolkit.synchronize()
         kicked = buffers.sums(self.toolkit, self.prepared)
         rows = buffers.bodies(self.toolkit, self.prepared)
-        found = {
+        moved = {
             "velocities": [self.toolkit.download(column) for column in self._velocities],
             "positions": [rows[:, axis] for axis in range(3)],
         }
@@ -172,7 +172,7 @@ class Stepper(Timed):
                 ("velocities", expected, speed),
                 ("positions", arrived, np.abs(x) + speed * abs(self.dt)),
             ):
-                right[name] &= self._small(found[name][axis] - wanted, scale)
+                right[name] &= self._small(moved[name][axis] - wanted, scale)
         self._rewind()
         wrong = [name for name, is_right in right.items() if not is_right]
         return f"one step did not update the {' and '.join(wrong)} as its formula says" if wrong else None

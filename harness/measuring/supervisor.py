@@ -240,8 +240,8 @@ def _shared_out_bytes(process: psutil.Process) -> int:
 
 def _host_bytes() -> float:
     """Return the memory of the host, or of the container."""
-    found = float(psutil.virtual_memory().total)
+    size = float(psutil.virtual_memory().total)
     for path in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
         with suppress(OSError, ValueError):  # no container, or "max"
-            found = min(found, int(path.read_text("ascii")))
-    return found
+            size = min(size, int(path.read_text("ascii")))
+    return size

@@ -34,16 +34,16 @@ def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> t
 def write_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArray[Any], ...]) -> None:
     """Copy what ``host_bodies`` made into the device's arrays."""
     arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
-    for array, own in zip(arrays, values, strict=True):
-        toolkit.copy_in(array, own)
+    for array, column in zip(arrays, values, strict=True):
+        toolkit.copy_in(array, column)
 
 
 def host_rows(toolkit: DeviceToolkit, prepared: Prepared, position: Any, mass: Any) -> tuple[NDArray[Any], ...]:
     """Lay positions (n, 3) and masses (n,) of gravity out as ``host_bodies`` does, of whatever type they are."""
     arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
-    own = tuple(np.empty(array.shape, toolkit.real) for array in arrays)
-    fill(own if isinstance(prepared.bodies, tuple) else own[0], position, mass)
-    return own
+    laid_out = tuple(np.empty(array.shape, toolkit.real) for array in arrays)
+    fill(laid_out if isinstance(prepared.bodies, tuple) else laid_out[0], position, mass)
+    return laid_out
 
 
 def fill(arrays: Any, position: Any, mass: Any) -> None:
@@ -58,8 +58,10 @@ def fill(arrays: Any, position: Any, mass: Any) -> None:
 
 def sums_there(toolkit: DeviceToolkit, prepared: Prepared) -> Any:
     """Copy the sums as ``sums`` does, but stay on the host or on CuPy's device."""
-    found = prepared.accelerations
-    return np.stack(found, axis=1) if isinstance(found, tuple) else found[:, : len(toolkit.interaction.sums)].copy()
+    accelerations = prepared.accelerations
+    if isinstance(accelerations, tuple):
+        return np.stack(accelerations, axis=1)
+    return accelerations[:, : len(toolkit.interaction.sums)].copy()
 
 
 def columns(arrays: Any) -> tuple[Any, ...]:
@@ -82,10 +84,10 @@ def unwritten(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> tup
 
     Where all bodies lie in the plane z = 0, accelerations along z are zero: there is nothing to compute.
     """
-    found = prepared.accelerations
+    accelerations = prepared.accelerations
     planar = not values.position[:, 2].any()
     arrays = []
-    for place, array in enumerate(found if isinstance(found, tuple) else (found,)):
+    for place, array in enumerate(accelerations if isinstance(accelerations, tuple) else (accelerations,)):
         filled = np.full(array.shape, np.nan, toolkit.real)
         if planar and (filled.ndim == 2 or place == 2):
             filled[..., 2 if filled.ndim == 2 else slice(None)] = 0
@@ -95,9 +97,10 @@ def unwritten(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> tup
 
 def write_sums(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArray[Any], ...]) -> None:
     """Copy host arrays in the layout of the device's arrays of sums into these."""
-    found = prepared.accelerations
-    for array, own in zip(found if isinstance(found, tuple) else (found,), values, strict=True):
-        toolkit.copy_in(array, own)
+    accelerations = prepared.accelerations
+    arrays = accelerations if isinstance(accelerations, tuple) else (accelerations,)
+    for array, column in zip(arrays, values, strict=True):
+        toolkit.copy_in(array, column)
 
 
 def _download(toolkit: DeviceToolkit, arrays: Any) -> NDArray[Any]:

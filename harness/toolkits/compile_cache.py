@@ -128,7 +128,7 @@ def surroundings(*distributions: str) -> tuple[str, ...]:
     return (
         platform.python_version(),
         *versions,
-        *(one for one in settings if one.partition("=")[0] not in NOT_IN_CODE),
+        *(setting for setting in settings if setting.partition("=")[0] not in NOT_IN_CODE),
     )
 
 
@@ -142,8 +142,8 @@ def content(function: Any) -> list[str]:
 
 
 def _content(value: Any, seen: list[Any]) -> Iterator[str]:
-    if any(value is one for one in seen):
-        yield f"number {next(place for place, one in enumerate(seen) if one is value)}"
+    if any(value is item for item in seen):
+        yield f"number {next(place for place, item in enumerate(seen) if item is value)}"
     elif _is_dispatcher(value):
         seen.append(value)
         for name, option in sorted((value.targetoptions | getattr(value, "locals", {})).items()):
@@ -171,8 +171,8 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
         yield f"array {value.dtype} {value.shape} {value.tobytes()!r}"
     elif isinstance(value, tuple | list):
         yield f"{type(value).__name__} of {len(value)}"
-        for one in value:
-            yield from _content(one, seen)
+        for item in value:
+            yield from _content(item, seen)
     elif isinstance(value, set | frozenset):
         yield f"set {sorted(map(repr, value))}"
     elif value is None or isinstance(value, PLAIN) or _is_type_of_numba(value):

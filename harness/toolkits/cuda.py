@@ -134,10 +134,10 @@ def link(places: list[str]) -> str:
         with _nvml() as nvml:
             first, *others = (nvml.nvmlDeviceGetHandleByPciBusId(place.encode()) for place in places)
             nvlink = nvml.NVML_P2P_CAPS_INDEX_NVLINK
-            found = {nvml.nvmlDeviceGetP2PStatus(first, other, nvlink) == nvml.NVML_P2P_STATUS_OK for other in others}
+            linked = {nvml.nvmlDeviceGetP2PStatus(first, other, nvlink) == nvml.NVML_P2P_STATUS_OK for other in others}
     except Exception:  # as in ``devices``; also in a virtual machine that does not show it
         return ""
-    return "NVLink" if found == {True} else "PCIe" if found == {False} else ""
+    return "NVLink" if linked == {True} else "PCIe" if linked == {False} else ""
 
 
 @contextlib.contextmanager

@@ -83,23 +83,23 @@ def sum_rows(texts: Texts, sums: int, dtype: Dtype) -> Callable[..., None]:
     """Return what adds up rows: of ``sums`` sums, on the GPU of the current context."""
     launch = launcher(texts, sums, dtype)
 
-    def summed(bodies: Any, eps2: float, rounded: Any, small: Any, rows: NDArray[np.int64], *found: Any) -> None:
+    def summed(bodies: Any, eps2: float, rounded: Any, small: Any, rows: NDArray[np.int64], *results: Any) -> None:
         parts = parts_of(rows.size, bodies.shape[1], sums)
         block = WARP if parts else BLOCK
         parts = max(1, parts)
         for first in range(0, rows.size, ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
-            own = np.ascontiguousarray(rows[part])
-            size = own.size
+            some_rows = np.ascontiguousarray(rows[part])
+            size = some_rows.size
             groups = -(-size // block)
             blocks = (size if block == WARP else groups) + parts * groups
             exact, magnitudes = np.empty((2, parts * size, sums))
-            plain = np.empty((size, sums), found[2].dtype)
-            launch(blocks, block, (bodies, eps2, rounded, small, own, parts, exact, magnitudes, plain), 3)
+            plain = np.empty((size, sums), results[2].dtype)
+            launch(blocks, block, (bodies, eps2, rounded, small, some_rows, parts, exact, magnitudes, plain), 3)
             # In more digits than float64 has: a kernel's sum in float64 is judged by this one.
-            found[0][part] = exact.reshape(parts, size, -1).sum(axis=0, dtype=np.longdouble) if parts > 1 else exact
-            found[1][part] = magnitudes.reshape(parts, size, -1).sum(axis=0) if parts > 1 else magnitudes
-            found[2][part] = plain
+            results[0][part] = exact.reshape(parts, size, -1).sum(axis=0, dtype=np.longdouble) if parts > 1 else exact
+            results[1][part] = magnitudes.reshape(parts, size, -1).sum(axis=0) if parts > 1 else magnitudes
+            results[2][part] = plain
 
     return summed
 
@@ -146,18 +146,18 @@ def parameters(arguments: Iterable[Any], places: Mapping[int, int]) -> list[Any]
     ``places`` has the device's address of each array, by its ``id``. The driver copies as many bytes of each as the
     kernel says.
     """
-    found: list[Any] = []
+    laid_out: list[Any] = []
     for argument in arguments:
         if isinstance(argument, np.ndarray):
             numbers = (0, 0, argument.size, argument.itemsize, places[id(argument)], *argument.shape, *argument.strides)
-            found += map(ctypes.c_int64, numbers)
+            laid_out += map(ctypes.c_int64, numbers)
         elif isinstance(argument, np.float32):
-            found.append(ctypes.c_float(float(argument)))
+            laid_out.append(ctypes.c_float(float(argument)))
         elif isinstance(argument, float):
-            found.append(ctypes.c_double(argument))
+            laid_out.append(ctypes.c_double(argument))
         else:
-            found.append(ctypes.c_int64(argument))
-    return found
+            laid_out.append(ctypes.c_int64(argument))
+    return laid_out
 
 
 def _launch(kernel: int, blocks: int, block: int, arguments: tuple[Any, ...], results: int) -> None:

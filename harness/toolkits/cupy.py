@@ -166,9 +166,9 @@ class CupyToolkit(SeveralToolkit):
         self.gpus, self.linked_by = count, None
         if count == 1:
             return [self]
-        runtime, own = self.cupy.cuda.runtime, self._device.id
+        runtime, first = self.cupy.cuda.runtime, self._device.id
         kind = [runtime.getDeviceProperties(number)["name"] for number in range(runtime.getDeviceCount())]
-        others = [number for number, name in enumerate(kind) if name == kind[own] and number != own]
+        others = [number for number, name in enumerate(kind) if name == kind[first] and number != first]
         if count > len(others) + 1:
             raise ToolkitMissingError(devices.too_few(count, len(others) + 1))
         for number in others[len(self._others) : count - 1]:
@@ -178,7 +178,7 @@ class CupyToolkit(SeveralToolkit):
             self._others.append(other)
         chosen = self._others[: count - 1]
         direct = {number: self.reaches(other) and other.reaches(self) for number, other in enumerate(chosen, start=1)}
-        places = [one._device.pci_bus_id for one in (self, *chosen)]
+        places = [toolkit._device.pci_bus_id for toolkit in (self, *chosen)]
         self.linked_by = links(direct, cuda.link(places))
         return [self, *chosen]
 

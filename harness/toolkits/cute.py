@@ -36,7 +36,7 @@ def image(job: Job, architecture: str) -> Image:
     def launch(kernel: cutlass.Constexpr, threads: cutlass.Constexpr, arguments: tuple[Any, ...]) -> None:
         kernel(*arguments).launch(grid=(1, 1, 1), block=(threads, 1, 1))
 
-    arguments = tuple(_argument(cutlass, one) for one in job.arguments)
+    arguments = tuple(_argument(cutlass, argument) for argument in job.arguments)
     with tempfile.TemporaryDirectory() as folder:
         options = f"--gpu-arch {architecture} --keep-cubin --dump-dir={folder}"
         compiled = cute.compile(launch, kernel, job.threads, arguments, options=options)

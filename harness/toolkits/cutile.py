@@ -40,8 +40,10 @@ def image(job: Job, architecture: str) -> Image:
         base_addr_divisible_by=16,
     )
     # A real number is passed as an array of one element.
-    own = [compilation.ScalarConstraint(tile.int32) if isinstance(one, np.integer) else array for one in job.arguments]
-    signature = compilation.KernelSignature(own, compilation.CallingConvention.cutile_python_v1(), job.stem)
+    constraints = [
+        compilation.ScalarConstraint(tile.int32) if isinstance(each, np.integer) else array for each in job.arguments
+    ]
+    signature = compilation.KernelSignature(constraints, compilation.CallingConvention.cutile_python_v1(), job.stem)
     built = BytesIO()
     compilation.export_kernel(kernel, [signature], built, gpu_code=architecture, output_format="cubin")
     return Image(built.getvalue(), job.stem)

@@ -35,5 +35,5 @@ def made(text: str, **known: Any) -> Callable[..., None]:
     """Make the one function that a text defines; it sees what is ``known``."""
     namespace: dict[str, Any] = {"__name__": __name__, **MATH, **known}
     exec(compile(text, "<made>", "exec"), namespace)
-    found: Callable[..., None] = namespace[re.findall(r"def (\w+)", text)[0]]
-    return found
+    function: Callable[..., None] = namespace[re.findall(r"def (\w+)", text)[0]]
+    return function

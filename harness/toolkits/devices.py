@@ -36,8 +36,8 @@ def processor_name() -> str:
     """Return the name of the host's processor and how many of its cores this process may use."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
-        found = re.search(r"^model name[^:]*:(.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
-        name = found[1].strip() if found else name
+        line = re.search(r"^model name[^:]*:(.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
+        name = line[1].strip() if line else name
     return f"{name}, {cores()} cores"
 
 
@@ -57,11 +57,11 @@ def gpus() -> tuple[list[Device], str | None]:
     Several families may know the same card, which only one session may own.
     """
     first, *others = (name for name in families() if name != CPU)
-    found, reason = family(first).devices()
+    devices, reason = family(first).devices()
     for name in others:
-        if not found:
-            found, _ = family(name).devices()
-    return found, None if found else reason
+        if not devices:
+            devices, _ = family(name).devices()
+    return devices, None if devices else reason
 
 
 def processor() -> Device:
@@ -82,19 +82,14 @@ def target_of(device: Device) -> Target | None:
 
 
 def expose(devices: Sequence[Device]) -> None:
-    """Let the libraries that this process has not imported yet see these devices alone, all of one family."""
-    family(devices[0].family).expose(devices)
-
-
-def hide_all() -> None:
-    """Let the libraries that this process has not imported yet see no device at all."""
+    """Let the libraries that this process has not imported yet see these devices alone, and of other families none."""
     for name in families():
-        family(name).expose(())
+        family(name).expose([device for device in devices if device.family == name])
 
 
-def too_few(wanted: int, found: int) -> str:
+def too_few(wanted: int, usable: int) -> str:
     """Say that a case asks for more GPUs than there are."""
-    return f"gpus={wanted}: this host has {found} usable GPU{'s' if found > 1 else ''} of this kind"
+    return f"gpus={wanted}: this host has {usable} usable GPU{'s' if usable > 1 else ''} of this kind"
 
 
 def select(wanted: list[str]) -> tuple[list[Device], str | None]:
@@ -105,14 +100,14 @@ def select(wanted: list[str]) -> tuple[list[Device], str | None]:
     Raises:
         InputError: a wanted device does not exist.
     """
-    found, reason = gpus()
-    available = _by_selector([*found, processor()])
+    gpus_here, reason = gpus()
+    available = _by_selector([*gpus_here, processor()])
     if not wanted:
-        wanted = [*(device.selector for device in found if device.kind == found[0].kind), CPU]
+        wanted = [*(device.selector for device in gpus_here if device.kind == gpus_here[0].kind), CPU]
     chosen = []
     for word in dict.fromkeys(wanted):
         if word not in available:
-            available |= _by_selector(_of_other_families(found))
+            available |= _by_selector(_of_other_families(gpus_here))
         if word not in available:
             raise InputError(f"--device {shortened(word)}: no such device; {_accepted(word, available, reason)}")
         chosen.append(available[word])
@@ -125,10 +120,11 @@ def _by_selector(devices: Iterable[Device]) -> dict[str, Device]:
     return {device.selector: device for device in devices}
 
 
-def _of_other_families(found: Sequence[Device]) -> list[Device]:
-    """List the GPUs beside those of the family that was ``found`` first."""
-    asked = {CPU, *(device.family for device in found)}
-    return [device for name in families() if name not in asked for device in family(name).devices()[0]] if found else []
+def _of_other_families(known: Sequence[Device]) -> list[Device]:
+    """List the GPUs of all families but that of those which are ``known``."""
+    asked_before = {CPU, *(device.family for device in known)}
+    others = [name for name in families() if name not in asked_before]
+    return [device for name in others for device in family(name).devices()[0]]
 
 
 def _accepted(word: str, available: Mapping[str, Device], no_gpu: str | None) -> str:

@@ -174,8 +174,8 @@ def hold(microseconds: int, stream: int) -> None:
     argument = ctypes.c_uint(microseconds)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
     kernel = ctypes.c_void_p(load_function(HOLD, "hold"))
-    one = (1,) * 6  # block and thread, along x, y and z
-    _call("cuLaunchKernel", kernel, *one, 0, ctypes.c_void_p(stream), arguments, None)
+    shape = (1,) * 6  # block and thread, along x, y and z
+    _call("cuLaunchKernel", kernel, *shape, 0, ctypes.c_void_p(stream), arguments, None)
 
 
 @lru_cache
@@ -239,8 +239,8 @@ def resources(function: int, launch: Launch) -> Resources:
         DriverError: the driver refused.
     """
     threads = math.prod(launch.extents)
-    asked = ctypes.c_void_p(function), threads, ctypes.c_size_t(launch.dynamic_shared_bytes)
-    resident = _ask(ctypes.c_int(), "cuOccupancyMaxActiveBlocksPerMultiprocessor", *asked).value
+    block = ctypes.c_void_p(function), threads, ctypes.c_size_t(launch.dynamic_shared_bytes)
+    resident = _ask(ctypes.c_int(), "cuOccupancyMaxActiveBlocksPerMultiprocessor", *block).value
     shared = _function_attribute(function, SHARED_BYTES) + launch.dynamic_shared_bytes
     warp = device_attribute(WARP_SIZE)
     warps, most_warps = -(-threads // warp), device_attribute(MAX_THREADS_PER_MULTIPROCESSOR) // warp

@@ -50,7 +50,7 @@ class JaxKernel:
         self.compiled: Any = None
 
     def __call__(self, *arguments: Any) -> None:
-        values = [one.value if isinstance(one, _Array) else one for one in arguments]
+        values = [argument.value if isinstance(argument, _Array) else argument for argument in arguments]
         if self.compiled is None:
             with compiling(self.toolkit):
                 self.compiled = self.toolkit.jax.jit(self.function).lower(*values).compile()

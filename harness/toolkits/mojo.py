@@ -48,10 +48,10 @@ def image(job: Job, architecture: str) -> Image:
         done: subprocess.CompletedProcess[str] = subprocess_run_mojo(
             ["run", *defined, str(program)], capture_output=True, text=True
         )
-    found = re.search(r"\.entry (\w+)", done.stdout)
-    if done.returncode or found is None:
+    entry = re.search(r"\.entry (\w+)", done.stdout)
+    if done.returncode or entry is None:
         raise RuntimeError("; ".join(line for line in done.stderr.splitlines() if "error:" in line))
-    return Image(done.stdout.encode(), found[1])
+    return Image(done.stdout.encode(), entry[1])
 
 
 def _text(job: Job) -> str:

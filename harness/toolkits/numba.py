@@ -319,8 +319,8 @@ class NumbaToolkit(CudaToolkit):
     def compiler(self) -> str:
         if self.simulated:
             return "Numba's simulator"
-        found = versions(("nvidia-nvvm",))
-        return found[0].replace("nvidia-nvvm", "NVVM") if found else "NVVM of the installed CUDA toolkit"
+        installed = versions(("nvidia-nvvm",))
+        return installed[0].replace("nvidia-nvvm", "NVVM") if installed else "NVVM of the installed CUDA toolkit"
 
 
 def _front(array: Any, values: NDArray[Any]) -> Any:

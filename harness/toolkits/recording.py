@@ -35,7 +35,7 @@ class RecordedKernel:
     def job(self, source: Source, real: type[np.floating[Any]], interaction: Interaction) -> Job:
         """Return what a compiler is given for this kernel of ``source``."""
         # What is written for tiles has a grid and no threads.
-        grid_and_block = [one for one in self.launch if not isinstance(one, np.ndarray | np.generic)]
+        grid_and_block = [argument for argument in self.launch if not isinstance(argument, np.ndarray | np.generic)]
         arguments = self.launch[len(grid_and_block) :]
         block = grid_and_block[1] if len(grid_and_block) > 1 else 0
         threads = prod(block) if isinstance(block, tuple) else int(block)

@@ -74,7 +74,7 @@ class TorchToolkit(GpuToolkit):
 
 def passed(arguments: Sequence[Any], array_of_one: Callable[[Any], Any]) -> tuple[Any, ...]:
     """Convert arguments for a language whose real numbers have no width: those become arrays of one element."""
-    return tuple(array_of_one(one) if isinstance(one, np.floating) else plain(one) for one in arguments)
+    return tuple(array_of_one(each) if isinstance(each, np.floating) else plain(each) for each in arguments)
 
 
 def plain(argument: Any) -> Any:

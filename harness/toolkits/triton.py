@@ -133,7 +133,7 @@ def build_ahead(job: Job, architecture: str) -> bool:
         SimpleNamespace(get_current_target=lambda: target, get_current_device=lambda: 0, get_current_stream=lambda _: 0)
     )
     jitted = job.source.module.triton_kernel(triton, job.real, **job.constants)
-    arguments = [_Standing(one.dtype) if isinstance(one, np.ndarray) else one for one in job.arguments]
+    arguments = [_Standing(each.dtype) if isinstance(each, np.ndarray) else each for each in job.arguments]
     given = passed(arguments, lambda _: _Standing(np.dtype(job.real)))
     return _cached(lambda: jitted.warmup(*given, grid=(1,), **_options(job.threads)))[1]
 

@@ -58,12 +58,16 @@ def queue(toolkit: DeviceToolkit, prepared: Prepared, bodies: Bodies) -> str | N
 
 
 def memory(
-    toolkit: DeviceToolkit, prepared: Prepared, own: tuple[np.ndarray, ...], seconds: float, known: float | None = None
+    toolkit: DeviceToolkit,
+    prepared: Prepared,
+    bodies: tuple[np.ndarray, ...],
+    seconds: float,
+    known: float | None = None,
 ) -> str | None:
     """Time launches for bodies of which one moves a little in between, and for the same ones again.
 
-    ``own`` are the bodies as ``buffers.host_bodies`` makes them; they are left on the device. ``seconds`` is about the
-    time of a launch, ``known`` that of launches for the same bodies again, where it has been measured: then a single
+    ``bodies`` are as ``buffers.host_bodies`` makes them; they are left on the device. ``seconds`` is about the time of
+    a launch, ``known`` that of launches for the same bodies again, where it has been measured: then a single
     launch for others is enough, if it is no slower.
     """
     if seconds > SLOW:
@@ -73,10 +77,10 @@ def memory(
     def moved() -> tuple[np.ndarray, ...]:
         nonlocal times
         times += 1
-        first = own[0].copy()
+        first = bodies[0].copy()
         place = (0,) * first.ndim
         first[place] += first.dtype.type(times) * np.spacing(max(abs(first[place]), first.dtype.type(1e-3)))
-        return (first, *own[1:])
+        return (first, *bodies[1:])
 
     def timed(values: tuple[np.ndarray, ...]) -> float:
         buffers.write_bodies(toolkit, prepared, values)
@@ -98,12 +102,12 @@ def memory(
         # Both in turns, so that what else the machine does meets both; more of them where that seems wrong.
         for many in (1, few, 3 * few, 9 * few):
             for _ in range(many):
-                timed(own)
-                again = min(again, timed(own))
+                timed(bodies)
+                again = min(again, timed(bodies))
                 fresh = min(fresh, timed(moved()))
             if not slower():
                 break
-    buffers.write_bodies(toolkit, prepared, own)
+    buffers.write_bodies(toolkit, prepared, bodies)
     if not slower():
         return None
     return (
@@ -147,7 +151,7 @@ def wall(
 def speed(toolkit: DeviceToolkit, interactions: float, seconds: float) -> str | None:
     """Compare interactions per second with what no device of this kind can compute."""
     ceiling = toolkit.ceiling
-    found = interactions / seconds
-    if ceiling is None or found <= ceiling.interactions_per_second:
+    rate = interactions / seconds
+    if ceiling is None or rate <= ceiling.interactions_per_second:
         return None
-    return f"{found:.2g} interactions/s are more than {ceiling.what} can compute"
+    return f"{rate:.2g} interactions/s are more than {ceiling.what} can compute"

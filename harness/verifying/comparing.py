@@ -46,7 +46,7 @@ class Limits(NamedTuple):
 
 
 def compare(
-    found: NDArray[Any],
+    sums: NDArray[Any],
     expected: Array,
     vectors: Vectors = ACCELERATION,
     magnitudes: Array | None = None,
@@ -60,7 +60,7 @@ def compare(
     these are given. Where that is exactly zero (one body alone) it is zero if the found one is right, else infinite. A
     NaN makes all errors NaN. Without ``quantiles`` the median and the 99 % quantile are left out.
     """
-    return Reference(expected, magnitudes, vectors).errors(found, quantiles=quantiles)[0]
+    return Reference(expected, magnitudes, vectors).errors(sums, quantiles=quantiles)[0]
 
 
 def lengths(vectors: Array) -> Array:
@@ -72,13 +72,13 @@ def _lengths(vectors: Array) -> Array:
     """Return the length of each column."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squares = np.einsum("ji,ji->i", vectors, vectors)
-        found: Array = np.sqrt(squares)
+        lengths: Array = np.sqrt(squares)
     # A NaN is among the rest.
     rest = np.flatnonzero(~((squares > SQUARES[0]) & (squares < SQUARES[1])))
     if rest.size:
         _, exponents = np.frexp(np.abs(vectors[:, rest]).max(axis=0, initial=0))
-        found[rest] = np.ldexp(np.linalg.norm(np.ldexp(vectors[:, rest], -exponents), axis=0), exponents)
-    return found
+        lengths[rest] = np.ldexp(np.linalg.norm(np.ldexp(vectors[:, rest], -exponents), axis=0), exponents)
+    return lengths
 
 
 class Reference:
@@ -109,27 +109,27 @@ class Reference:
     @cached_property
     def _directions(self) -> dict[str, tuple[Array, Array, float]]:
         """Of each vector: 1 / magnitude, the sums in units of their magnitudes, and the squares of these, summed."""
-        found = {}
+        directions = {}
         for name, places in self.places.items():
             length = self.weights[name]
             weight = np.divide(1.0, length, out=np.zeros_like(length), where=length >= TINY)
             direction = self.exact[places] * weight
-            found[name] = weight, direction, float(np.einsum("ji,ji->", direction, direction))
-        return found
+            directions[name] = weight, direction, float(np.einsum("ji,ji->", direction, direction))
+        return directions
 
-    def errors(self, found: NDArray[Any], *, quantiles: bool = True) -> tuple[Errors, float]:
+    def errors(self, sums: NDArray[Any], *, quantiles: bool = True) -> tuple[Errors, float]:
         """Return the errors of what was found, shape (rows, sums), and how much too long vectors are on the whole.
 
         The latter is relative, that of the worst of the vectors, and zero without magnitudes.
         """
         relative, weighed, scale = {}, {}, 0.0
         for name in self.places:
-            distance, own = self._distances(found, name)
-            scale = max(scale, own, key=lambda one: math.inf if math.isnan(one) else one)
+            distance, along = self._distances(sums, name)
+            scale = max(scale, along, key=lambda error: math.inf if math.isnan(error) else error)
             relative[name] = _over(distance, self.sizes[name])
             if self.weights:
                 weighed[name] = _over(distance, self.weights[name])
-        largest = {name: float(one.max()) for name, one in relative.items()}
+        largest = {name: float(errors.max()) for name, errors in relative.items()}
         values: dict[str, Any] = {
             "error_max": float(np.max(list(largest.values()))),
             "error_rms": _worst(relative, _rms),
@@ -138,28 +138,28 @@ class Reference:
         }
         if quantiles:
             values["error_median"] = _worst(relative, np.median)
-            values["error_p90"] = _worst(relative, lambda one: np.quantile(one, 0.9, method="higher"))
-            values["error_p99"] = _worst(relative, lambda one: np.quantile(one, 0.99, method="higher"))
+            values["error_p90"] = _worst(relative, lambda errors: np.quantile(errors, 0.9, method="higher"))
+            values["error_p99"] = _worst(relative, lambda errors: np.quantile(errors, 0.99, method="higher"))
         if weighed:
             values["error_magnitude_max"] = _worst(weighed, np.max)
             values["error_magnitude_rms"] = _worst(weighed, _rms)
         return Errors(**values), scale
 
-    def _distances(self, found: NDArray[Any], name: str) -> tuple[Array, float]:
+    def _distances(self, sums: NDArray[Any], name: str) -> tuple[Array, float]:
         """Return how far each vector is from the expected one, and how much too long they are on the whole."""
         places = self.places[name]
         expected = self.exact[places]
         distance = np.empty(expected.shape[1])
-        along = own = 0.0
+        along = length = 0.0
         for first in range(0, len(distance), ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
-            difference = np.subtract(found[part].T[places], expected[:, part], dtype=np.float64, order="C")
+            difference = np.subtract(sums[part].T[places], expected[:, part], dtype=np.float64, order="C")
             distance[part] = _lengths(difference)
             if self.weights:
-                weight, direction, own = self._directions[name]
+                weight, direction, length = self._directions[name]
                 with np.errstate(invalid="ignore"):
                     along += float(np.einsum("ji,i,ji->", difference, weight[part], direction[:, part]))
-        return distance, abs(along / own) if own else 0.0
+        return distance, abs(along / length) if length else 0.0
 
 
 def _places(places: tuple[int, ...]) -> slice | list[int]:
@@ -182,12 +182,12 @@ def _rms(relative: Array) -> float:
 
 
 def _worst(relative: Mapping[str, Array], of: Callable[[Array], Any]) -> float:
-    return float(np.max([of(one) for one in relative.values()]))
+    return float(np.max([of(errors) for errors in relative.values()]))
 
 
-def scale_error(found: NDArray[Any], sums: Sums, vectors: Vectors) -> float:
+def scale_error(computed: NDArray[Any], sums: Sums, vectors: Vectors) -> float:
     """Return how much too long the vectors are on the whole, relative; that of the worst of ``vectors``."""
-    return Reference(sums.exact, sums.magnitudes, vectors).errors(found, quantiles=False)[1]
+    return Reference(sums.exact, sums.magnitudes, vectors).errors(computed, quantiles=False)[1]
 
 
 def limits_of(tolerance: Tolerance, sums: Sums, vectors: Vectors, dtype: Dtype, factor: float = 1.0) -> Limits:
@@ -200,13 +200,13 @@ def limits_of(tolerance: Tolerance, sums: Sums, vectors: Vectors, dtype: Dtype, 
     plain, exact, magnitudes = sums.plain[finite], sums.exact[finite], sums.magnitudes[finite]
     if not len(plain):
         return Limits(factor * FLOOR.max * rounding, factor * FLOOR.rms * rounding, factor * SCALE_FLOOR * rounding)
-    own, together = Reference(exact, magnitudes, vectors).errors(plain, quantiles=False)
-    assert own.error_magnitude_max is not None
-    assert own.error_magnitude_rms is not None
-    chance = DEVIATIONS * own.error_magnitude_rms / math.sqrt(len(plain))
+    errors, together = Reference(exact, magnitudes, vectors).errors(plain, quantiles=False)
+    assert errors.error_magnitude_max is not None
+    assert errors.error_magnitude_rms is not None
+    chance = DEVIATIONS * errors.error_magnitude_rms / math.sqrt(len(plain))
     return Limits(
-        factor * (FLOOR.max * rounding + WORSE.max * own.error_magnitude_max),
-        factor * (FLOOR.rms * rounding + WORSE.rms * own.error_magnitude_rms),
+        factor * (FLOOR.max * rounding + WORSE.max * errors.error_magnitude_max),
+        factor * (FLOOR.rms * rounding + WORSE.rms * errors.error_magnitude_rms),
         factor * (SCALE_FLOOR * rounding + WORSE.rms * (together + chance)),
     )
 

@@ -97,14 +97,14 @@ def direct_sums(
     rounded = np.array([columns[name] for name in interaction.body], real)
     eps2 = real(bodies.eps**2)
     shape = rows.size, len(interaction.sums)
-    found = np.empty(shape), np.empty(shape), np.empty(shape, real)
+    results = np.empty(shape), np.empty(shape), np.empty(shape, real)
     arguments = rounded.astype(np.float64), float(eps2), rounded, eps2
     if device_sums:
         sum_rows = _on_device(device_sums, interaction, dtype)
     else:
         sum_rows = _on_cpu(*formulas(interaction, dtype), dtype)
-    sum_rows(*arguments, rows, *found)
-    return Sums(*found)
+    sum_rows(*arguments, rows, *results)
+    return Sums(*results)
 
 
 @lru_cache(maxsize=16)
@@ -205,7 +205,7 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
 
     keep()
     real = np.dtype(dtype).type
-    one = real(1)
+    unit = real(1)
 
     @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def exact_inverse_sqrt(value: float) -> float:
@@ -213,7 +213,7 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
 
     @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
     def plain_inverse_sqrt(value: float) -> Any:
-        return one / math.sqrt(value)
+        return unit / math.sqrt(value)
 
     rows = {
         "exact_row": numba.njit(error_model="numpy")(made(exact, inverse_sqrt=exact_inverse_sqrt)),
@@ -228,17 +228,17 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
         made.compile(types)
         return cast("Callable[..., None]", made)
 
-    def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *found: NDArray[Any]) -> None:
-        sums = compiled(*map(numba.typeof, (bodies, eps2, rounded, small, rows, *found)))
+    def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *results: NDArray[Any]) -> None:
+        sums = compiled(*map(numba.typeof, (bodies, eps2, rounded, small, rows, *results)))
         threads = os.cpu_count() or 1
         if threads == 1 or rows.size * bodies.shape[1] <= FEW_TERMS:
-            sums(bodies, eps2, rounded, small, rows, *found)
+            sums(bodies, eps2, rounded, small, rows, *results)
             return
         edges = np.linspace(0, rows.size, threads + 1).astype(int)
         parts = [slice(*pair) for pair in pairwise(edges) if pair[0] < pair[1]]
         with ThreadPoolExecutor(threads) as pool:
             futures = [
-                pool.submit(sums, bodies, eps2, rounded, small, rows[part], *(array[part] for array in found))
+                pool.submit(sums, bodies, eps2, rounded, small, rows[part], *(array[part] for array in results))
                 for part in parts
             ]
         for future in futures:

@@ -120,17 +120,17 @@ class Judge:
         ``quantiles`` the errors of what is right lack their median, 90 % and 99 % quantiles.
         """
         # A copy: on a CPU these are the variant's own arrays, which a thread may still be writing.
-        found = judged = np.array(buffers.sums(self.toolkit, self.prepared))
+        sums = judged = np.array(buffers.sums(self.toolkit, self.prepared))
         cycle = self.prepared.cycle
         if cycle > 1:
             judged = self._mean_of_a_cycle()
         rows = self._rows()
         compared_all = len(rows) == self.bodies.n
         lasting = compared_all and self.bodies is self.own and cycle == 1
-        if lasting and self._right and np.array_equal(found, self._right[0]):
+        if lasting and self._right and np.array_equal(sums, self._right[0]):
             return self._right[1], None
         reference, limits = self._reference(rows)
-        of_rows = found if compared_all else found[rows]
+        of_rows = sums if compared_all else sums[rows]
         errors, scale = reference.errors(of_rows, quantiles=quantiles)
         whole = errors
         if cycle > 1:
@@ -146,10 +146,10 @@ class Judge:
         if objection and not quantiles:
             errors, _ = reference.errors(of_rows)
         if cycle > 1:
-            own = {"cycle": cycle, "error_cycle_max": whole.error_max, "error_cycle_rms": whole.error_rms}
-            errors = errors.model_copy(update=own)
+            of_a_cycle = {"cycle": cycle, "error_cycle_max": whole.error_max, "error_cycle_rms": whole.error_rms}
+            errors = errors.model_copy(update=of_a_cycle)
         if lasting and not objection:
-            self._right = found, errors
+            self._right = sums, errors
         return errors, objection
 
     def spoil(self) -> None:
@@ -248,14 +248,14 @@ class Judge:
             return None
         return f"the expected accelerations of these bodies are all zero in {self.dtype}, so nothing can be judged"
 
-    def _sum_of_forces(self, found: NDArray[Any], reference: Reference, limits: Limits) -> str | None:
+    def _sum_of_forces(self, sums: NDArray[Any], reference: Reference, limits: Limits) -> str | None:
         """Judge what no sample of bodies shows: forces that do not sum to zero."""
         if self.toolkit.interaction.name != GRAVITY or not self.tolerance.of_rounding:
             return None
         mass = self.bodies.mass.astype(self.toolkit.real).astype(np.float64)
         # Only ratios of forces count, and their squares have to be finite.
         mass /= mass.max() or 1.0
-        accelerations = np.array(found.T, np.float64, order="C")
+        accelerations = np.array(sums.T, np.float64, order="C")
         accelerations /= max(float(accelerations.max()), -float(accelerations.min())) or 1.0
         sizes = mass * np.sqrt(np.einsum("ji,ji->i", accelerations, accelerations)) * reference.cancellation
         if not sizes.any():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gravbench.config.load import load
-from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, said
+from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, text_of
 from gravbench.measuring.plan import plan
 from gravbench.measuring.runner import _record
 from gravbench.model.device import Device
@@ -68,7 +68,7 @@ def test_what_insight_answers_is_recorded_or_fails_the_case(task, attacks):
         try:
             inside = counted(lambda answer=answer: answer, 40, Inside())
         except CaseError as error:
-            outcome = Outcome("failed", said(error))
+            outcome = Outcome("failed", text_of(error))
         else:
             right += 1
             outcome = Outcome("ok", None, Found(inside=inside, measurement=Measurement(median_seconds=1e-3)))
