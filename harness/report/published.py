@@ -335,10 +335,15 @@ class _Search:
         self._records = records
         self.candidates: dict[Column, dict[int, Record]] = {}
         for column, alike in ranking.grouped(filter(ranking.is_ranked, records), _column).items():
-            answers = {place: [one for one in alike if fits(wanted, one)] for place, wanted in enumerate(selections)}
+            answers = {
+                place: [candidate for candidate in alike if fits(wanted, candidate)]
+                for place, wanted in enumerate(selections)
+            }
             if any(answers.values()):
                 self.candidates[column] = {
-                    place: found for place, fitting in answers.items() if (found := fastest(fitting))
+                    place: fastest_fitting
+                    for place, fitting in answers.items()
+                    if (fastest_fitting := fastest(fitting))
                 }
         order = sorted(
             self.candidates,
@@ -348,7 +353,10 @@ class _Search:
                 place_of(column.toolkit),
             ),
         )
-        self.best = {cpu: next((one for one in order if one.conditions.cpu == cpu), None) for cpu in (False, True)}
+        self.best = {
+            cpu: next((candidate for candidate in order if candidate.conditions.cpu == cpu), None)
+            for cpu in (False, True)
+        }
 
     def answer(self, place: int, unit: Unit, flops: float) -> Answer:
         """Answer one selection by the column that is shown."""

@@ -55,49 +55,51 @@ LINE = 19
 """Pixels from one line of small text to the next."""
 
 
-def pictures(told: Story, said: Mapping[str, str]) -> dict[str, str]:
-    """Return each picture as SVG by its file name; ``said`` is what each variant changes."""
+def pictures(shown_story: Story, changes: Mapping[str, str]) -> dict[str, str]:
+    """Return each picture as SVG by its file name; ``changes`` is what each variant changes."""
     return {
         "-".join(["story", *(["narrow"] if layout == "narrow" else []), f"{theme}.svg"]): draw(
-            told, said, theme, layout
+            shown_story, changes, theme, layout
         )
         for theme in THEMES
         for layout in LAYOUTS
     }
 
 
-def draw(told: Story, said: Mapping[str, str], theme: str, layout: str) -> str:
-    """Return the picture as SVG; ``said`` is what each variant changes, ``theme`` and ``layout`` name one of theirs."""
+def draw(shown_story: Story, changes: Mapping[str, str], theme: str, layout: str) -> str:
+    """Return the picture as SVG: ``changes`` has what each variant changes, ``theme`` and ``layout`` are names of theirs."""
     colours, place = THEMES[theme], LAYOUTS[layout]
-    footer = _footer(told, place)
-    bottom = HEAD + place.row * len(told.path)
+    footer = _footer(shown_story, place)
+    bottom = HEAD + place.row * len(shown_story.path)
     height = bottom + LINE * len(footer) + 12
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {place.width} {height}" width="{place.width}" '
         f'height="{height}" role="img" font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif">',
-        f"<title>{escape(alternative(told))}</title>",
+        f"<title>{escape(alternative(shown_story))}</title>",
         _text(0, 20, "Milliseconds per evaluation", colours.ink, TITLE, weight=600),
-        _text(0, 42, told.title, colours.faint, _fitting(told.title, SMALL, place.width)),
+        _text(0, 42, shown_story.title, colours.faint, _fitting(shown_story.title, SMALL, place.width)),
     ]
     row = _row_below if place.below else _row_behind
-    for number_of_row, step in enumerate(told.path):
-        parts += row(step, told, said, HEAD + place.row * number_of_row, colours, place)
+    for number_of_row, step in enumerate(shown_story.path):
+        parts += row(step, shown_story, changes, HEAD + place.row * number_of_row, colours, place)
     parts += [_text(0, bottom + LINE * line, words, colours.faint, SMALL) for line, words in enumerate(footer, 1)]
     return "\n".join([*filter(None, parts), "</svg>", ""])
 
 
-def alternative(told: Story) -> str:
+def alternative(shown_story: Story) -> str:
     """Return what the picture shows, for those who cannot see it."""
-    times = ", ".join(f"{step.name} {number(step.milliseconds, 3)} ms" for step in told.path)
-    return f"Time per evaluation, step by step: {times} ({told.title})"
+    times = ", ".join(f"{step.name} {number(step.milliseconds, 3)} ms" for step in shown_story.path)
+    return f"Time per evaluation, step by step: {times} ({shown_story.title})"
 
 
-def _row_behind(step: Step, told: Story, said: Mapping[str, str], top: int, colours: Theme, place: Layout) -> list[str]:
+def _row_behind(
+    step: Step, shown_story: Story, changes: Mapping[str, str], top: int, colours: Theme, place: Layout
+) -> list[str]:
     """Draw a step in one line, and below it what it changes."""
-    left = min(LETTER * NAME * max(len(one.name) for one in told.path), place.width / 3) + 12
-    length = _length(step, told, place.width - left - TIME - GAIN - ERROR)
+    left = min(LETTER * NAME * max(len(other.name) for other in shown_story.path), place.width / 3) + 12
+    length = _length(step, shown_story, place.width - left - TIME - GAIN - ERROR)
     time, gain, error = _numbers(step)
-    end, change = left + length + 10, _change(step, told, said)
+    end, change = left + length + 10, _change(step, shown_story, changes)
     return [
         _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, left - 12), weight=600),
         _bar(left, top, length, colours, place),
@@ -108,7 +110,9 @@ def _row_behind(step: Step, told: Story, said: Mapping[str, str], top: int, colo
     ]
 
 
-def _row_below(step: Step, told: Story, _: Mapping[str, str], top: int, colours: Theme, place: Layout) -> list[str]:
+def _row_below(
+    step: Step, shown_story: Story, _: Mapping[str, str], top: int, colours: Theme, place: Layout
+) -> list[str]:
     """Draw a step in two lines: its name and times, and its bar."""
     time, gain, error = _numbers(step)
     name = place.width - GAIN - TIME
@@ -116,14 +120,14 @@ def _row_below(step: Step, told: Story, _: Mapping[str, str], top: int, colours:
         _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, name), weight=600),
         _text(place.width - GAIN, top + NAME, time, colours.ink, NAME, weight=600, anchor="end"),
         _text(place.width, top + NAME, gain, colours.path, NAME, anchor="end"),
-        _bar(0, top + 26, _length(step, told, place.width - ERROR), colours, place),
+        _bar(0, top + 26, _length(step, shown_story, place.width - ERROR), colours, place),
         _text(place.width, top + 26 + SMALL - 2, error, colours.faint, SMALL, anchor="end"),
     ]
 
 
-def _length(step: Step, told: Story, longest: float) -> float:
+def _length(step: Step, shown_story: Story, longest: float) -> float:
     """Return the length of a bar; the slowest step has the longest."""
-    return max(longest * step.milliseconds / max(one.milliseconds for one in told.path), 2.0)
+    return max(longest * step.milliseconds / max(other.milliseconds for other in shown_story.path), 2.0)
 
 
 def _bar(left: float, top: float, length: float, colours: Theme, place: Layout) -> str:
@@ -140,23 +144,23 @@ def _numbers(step: Step) -> tuple[str, str, str]:
     )
 
 
-def _change(step: Step, told: Story, said: Mapping[str, str]) -> str:
+def _change(step: Step, shown_story: Story, changes: Mapping[str, str]) -> str:
     """Say what a step changes."""
-    variants = [one.variant for one in told.path[: told.path.index(step)]]
+    variants = [other.variant for other in shown_story.path[: shown_story.path.index(step)]]
     if step.variant in variants[-1:]:
         return f"{step.variant} again, with {step.name.partition(' ')[2]}."
-    return said.get(step.variant, "")
+    return changes.get(step.variant, "")
 
 
-def _footer(told: Story, place: Layout) -> list[str]:
+def _footer(shown_story: Story, place: Layout) -> list[str]:
     """Say how the picture is read, how far its path leads, and in the wide layout what branches off."""
-    first, last = told.path[0], told.path[-1]
+    first, last = shown_story.path[0], shown_story.path[-1]
     sentences = ["×: speed-up over the row above. error: the largest relative error."]
     if last is not first:
         over_first = number(first.milliseconds / last.milliseconds, 3)
         sentences.append(f"{last.name} is {over_first} times as fast as {first.name}.")
-    if told.beside and not place.below:
-        by_time = sorted(told.beside, key=lambda step: step.milliseconds)
+    if shown_story.beside and not place.below:
+        by_time = sorted(shown_story.beside, key=lambda step: step.milliseconds)
         times = ", ".join(f"{step.name} {number(step.milliseconds, 3)}" for step in by_time)
         sentences.append(f"Beside this path, in ms: {times}.")
     return textwrap.wrap(" ".join(sentences), int(place.width / (SMALL * LETTER)))

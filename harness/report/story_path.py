@@ -72,16 +72,16 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
     """
     cases = latest(records)
     ranked = ladders(cases, known)
-    found = {
+    steps_shown = {
         (shared, n): exact
         for shared, by_n in ranked.items()
         for n, rungs in by_n.items()
         if (exact := [rung for rung in rungs if _counts(rung.best, here)])
     }
-    if not found:
+    if not steps_shown:
         raise InputError("no direct sum is ok: there is no path to draw")
-    shared, n = min(found, key=lambda place: (place[0].cpu, -len(found[place]), -place[1]))
-    exact = found[shared, n]
+    shared, n = min(steps_shown, key=lambda place: (place[0].cpu, -len(steps_shown[place]), -place[1]))
+    exact = steps_shown[shared, n]
     counted = Counter(rung.best.toolkit for rung in exact)
     toolkit = min(counted, key=lambda name: (-counted[name], place_of(name)))
     steps = _steps([rung for rung in exact if rung.best.toolkit == toolkit], known)
@@ -94,7 +94,7 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
         replace(step, before=before)
         for step in rest
         if step.name in shown
-        and (before := _nearest(step.before, {name: one.before for name, one in steps.items()}, shown))
+        and (before := _nearest(step.before, {name: drawn.before for name, drawn in steps.items()}, shown))
     )
     names = Names(cases)
     others = tuple(_others(exact, toolkit, ranked, shared, n, here))
@@ -106,7 +106,7 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
         first_label=first_label_of(exact, known),
         path=path,
         beside=beside,
-        off_scale=tuple(step for step in rest if step.name not in {one.name for one in beside}),
+        off_scale=tuple(step for step in rest if step.name not in {drawn.name for drawn in beside}),
         others=others,
         accurate=min(rest, key=lambda step: step.record.error_max or 1.0, default=None),
         drifts=tuple(ranking.affecting(drifts, shared)),
@@ -157,8 +157,8 @@ def _way(top: Step, steps: dict[str, Step]) -> tuple[Step, ...]:
 def _others(
     exact: Sequence[Rung], toolkit: str, ranked: Ladders, shared: Conditions, n: int, here: Here
 ) -> list[tuple[str, Rung]]:
-    own = {rung.best.variant for rung in exact if rung.best.toolkit == toolkit}
-    peers = [rung for rung in exact if rung.best.variant not in own]
+    variants = {rung.best.variant for rung in exact if rung.best.toolkit == toolkit}
+    peers = [rung for rung in exact if rung.best.variant not in variants]
     on_cpu = [
         rung
         for conditions, by_n in ranked.items()
@@ -166,6 +166,6 @@ def _others(
         for rung in by_n.get(n, [])
         if _counts(rung.best, here)
     ]
-    found = [("without CUDA C", peers), (on_cpu[0].best.device or "CPU" if on_cpu else "", on_cpu)]
-    best = [(what, rungs, by_time(rung.best for rung in rungs)) for what, rungs in found if rungs]
+    groups = [("without CUDA C", peers), (on_cpu[0].best.device or "CPU" if on_cpu else "", on_cpu)]
+    best = [(what, rungs, by_time(rung.best for rung in rungs)) for what, rungs in groups if rungs]
     return [(what, next(rung for rung in rungs if rung.best is first)) for what, rungs, (first, *_) in best]

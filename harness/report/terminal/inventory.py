@@ -142,29 +142,29 @@ def inventory_json(variants: Mapping[str, Variant], interactions: Sequence[Inter
     return {
         "variants": [
             {
-                "name": one.name,
-                "summary": one.summary,
-                "explanation": one.explanation,
-                "parent": one.parent,
-                "source": one.source,
-                "toolkits": one.toolkits,
-                "dtypes": one.dtypes,
+                "name": entry.name,
+                "summary": entry.summary,
+                "explanation": entry.explanation,
+                "parent": entry.parent,
+                "source": entry.source,
+                "toolkits": entry.toolkits,
+                "dtypes": entry.dtypes,
                 "axes": {
-                    axis: {"values": values, "default": one.defaults[axis], "also": one.other_values(axis) or None}
-                    for axis, values in one.axes.items()
+                    axis: {"values": values, "default": entry.defaults[axis], "also": entry.other_values(axis) or None}
+                    for axis, values in entry.axes.items()
                 },
-                "when": one.when,
-                "loads": one.loads,
-                "approximates": one.approximates,
-                "positive_masses": one.positive_masses,
-                "any_interaction": one.any_interaction,
-                "files": list(map(str, files_of(one))),
+                "when": entry.when,
+                "loads": entry.loads,
+                "approximates": entry.approximates,
+                "positive_masses": entry.positive_masses,
+                "any_interaction": entry.any_interaction,
+                "files": list(map(str, files_of(entry))),
             }
-            for one in variants.values()
+            for entry in variants.values()
         ],
         "interactions": [
-            {"name": one.name, "summary": one.summary, "flops": one.flops, "body": one.body, "sums": one.sums}
-            for one in interactions
+            {"name": entry.name, "summary": entry.summary, "flops": entry.flops, "body": entry.body, "sums": entry.sums}
+            for entry in interactions
         ],
     }
 
