@@ -67,7 +67,7 @@ def pictures(shown_story: Story, changes: Mapping[str, str]) -> dict[str, str]:
 
 
 def draw(shown_story: Story, changes: Mapping[str, str], theme: str, layout: str) -> str:
-    """Return the picture as SVG: ``changes`` has what each variant changes, ``theme`` and ``layout`` are names of theirs."""
+    """Return the picture as SVG: ``changes`` says what each variant changes, ``theme`` and ``layout`` are names."""
     colours, place = THEMES[theme], LAYOUTS[layout]
     footer = _footer(shown_story, place)
     bottom = HEAD + place.row * len(shown_story.path)
