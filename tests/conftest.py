@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,11 +69,22 @@ def placed(position: object, mass: object = None, eps: float = 0.05) -> Bodies:
     return Bodies(mass, position, np.zeros_like(position), eps)
 
 
-def command(*words: object) -> tuple[int, str]:
-    """Do what ``gravbench`` does with these words; return the exit code and all that is printed."""
+def flat(text: str) -> str:
+    """Undo wrapping."""
+    return " ".join(text.split())
+
+
+def invoke(*words: object) -> Any:
+    """Do what ``gravbench`` does with these words, in a terminal of 80 columns or ``COLUMNS``; return what typer's runner does."""
     from gravbench.cli.main import app
 
-    done = typer.testing.CliRunner().invoke(app, list(map(str, words)))
+    columns = os.environ.get("COLUMNS", "80")
+    return typer.testing.CliRunner().invoke(app, list(map(str, words)), env={"COLUMNS": columns})
+
+
+def command(*words: object) -> tuple[int, str]:
+    """Do what ``gravbench`` does with these words; return the exit code and all that is printed."""
+    done = invoke(*words)
     if isinstance(done.exception, InputError):
         return 2, str(done.exception)
     assert isinstance(done.exception, SystemExit | None), done.exception
@@ -227,6 +239,13 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "libraries"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture
+def binaries_folder(tmp_path, monkeypatch):
+    """Keep binaries in a folder of their own, which processes inherit."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    return tmp_path / "gravbench"
 
 
 @pytest.fixture

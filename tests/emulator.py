@@ -12,10 +12,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from contextlib import nullcontext
 from functools import cache, lru_cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import cuda_source
 from gravbench.toolkits import binaries
+from hosted import HostMemory
 
 COMPILER = shutil.which("g++")
 
@@ -340,7 +339,7 @@ def place_whole(path, content):
     own.replace(path)
 
 
-class Emulator:
+class Emulator(HostMemory):
     """What a variant asks of a toolkit, on the host; ``tensor_cores``: of a chip that has some.
 
     With ``counting``, ``loads`` are the bodies that threads of all launches so far have read from global memory.
@@ -365,56 +364,6 @@ class Emulator:
     def empty(self, *shape):
         """Return an array of NaN."""
         return np.full(shape, np.nan, self.real)
-
-    def device_array(self, shape, dtype):
-        """Return an array that is not filled."""
-        return np.empty(shape, dtype)
-
-    def stream(self):
-        """Return nothing: everything has ended when it returns."""
-
-    def wait(self, stream):
-        """Nothing to wait for."""
-
-    def send(self, array, values, stream):  # noqa: ARG002
-        """Copy."""
-        array[...] = values
-
-    def fetch(self, values, array, stream):  # noqa: ARG002
-        """Copy."""
-        values[...] = array
-
-    def synchronize(self):
-        """Nothing to wait for."""
-
-    def argsort(self, keys):
-        """Sort as a library on the device would."""
-        return np.argsort(keys, kind="stable")
-
-    def captured(self, launch):
-        """Launch once, and then each time anew."""
-        launch()
-        return launch
-
-    def devices(self, count):
-        """Return itself so many times: several GPUs that do everything at once; ``pretended`` has such that do not."""
-        return [self] * count
-
-    def current(self):
-        """Nothing to choose."""
-        return nullcontext()
-
-    def mark(self):
-        """Return what marks nothing: everything has ended when it returns."""
-        return SimpleNamespace(record=lambda: None, wait=lambda: None)
-
-    def reaches(self, other):  # noqa: ARG002
-        """Tell that all of the host's memory is one."""
-        return True
-
-    def copy(self, to, values):
-        """Copy."""
-        to[...] = values
 
     def compile(self, stem, /, **constants):
         """Compile one kernel by g++."""

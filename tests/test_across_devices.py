@@ -6,7 +6,7 @@ import re
 import pytest
 
 import test_compare
-from conftest import consistent
+from conftest import consistent, flat
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import rounds
@@ -21,7 +21,6 @@ from gravbench.report.terminal.across import across_json
 from gravbench.verdicts.across import judge_cards
 from gravbench.verdicts.compare import Verdict
 from test_compare import command
-from test_report import flat
 from test_runner import made_up
 
 CARDS = [Device(f"cuda:{place}", "a card", f"GPU-{place}", "600.1") for place in range(3)]

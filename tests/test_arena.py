@@ -5,7 +5,7 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from conftest import ROOT, consistent
+from conftest import ROOT, consistent, flat
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.model.runs import RecordFile, latest
@@ -138,7 +138,7 @@ def test_the_table_says_which_are_on_the_front(width):
     assert re.search(r"^barnes_hut +theta 0\.5 +2 +2\.5e-03 +\* +cupy", text, re.MULTILINE)
     assert re.search(r"^barnes_hut +theta 0\.7 +3 +6\.0e-03 +cupy", text, re.MULTILINE)
     assert re.search(r"^kahan +direct sum +20 +6\.0e-08 +\* +cupy", text, re.MULTILINE)
-    assert "Smaller is better for both." in " ".join(text.split())
+    assert "Smaller is better for both." in flat(text)
     assert "left out: 1 direct sum no better in time or error" in text
 
 

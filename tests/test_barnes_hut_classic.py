@@ -136,24 +136,12 @@ def test_every_layout_walks_to_the_same_accelerations(need_toolkit, axes):
 
 
 class Host(emulator.Emulator):
-    """The emulator with what a tree asks of a toolkit beside kernels."""
-
-    def host_array(self, shape, dtype, *, pinned):  # noqa: ARG002
-        """Return an array that is not filled."""
-        return np.empty(shape, dtype)
-
-    def fetch(self, values, array, stream):  # noqa: ARG002
-        """Copy back."""
-        values[...] = array
+    """The emulator, whose kernels take a stream."""
 
     def compile(self, stem, /, **constants):
         """Compile one kernel, which takes a stream."""
         kernel = super().compile(stem, **constants)
         return lambda *arguments, stream: kernel(*arguments)  # noqa: ARG005
-
-    def send(self, array, values, stream):  # noqa: ARG002
-        """Copy to the beginning of an array."""
-        array[: len(values)] = values
 
 
 @pytest.mark.skipif(emulator.COMPILER is None, reason="no g++ on PATH")

@@ -14,14 +14,8 @@ from hypothesis import strategies as st
 from gravbench.toolkits import binaries
 from gravbench.toolkits.binaries import Binary
 
+pytestmark = pytest.mark.usefixtures("binaries_folder")
 KEY = ("text", "-O3", "sm_90", "NVRTC 13.0", "kernel")
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """Keep binaries in a folder of their own."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    return tmp_path / "gravbench"
 
 
 def refuse():
@@ -79,9 +73,9 @@ def test_a_whole_file_with_other_content_is_no_binary():
     assert binaries.stored(KEY) is None
 
 
-def test_those_that_were_used_longest_ago_go_first(folder, monkeypatch):
+def test_those_that_were_used_longest_ago_go_first(binaries_folder, monkeypatch):
     binaries.store(["size"], Binary(bytes(1000), "kernel", 1.0))
-    size = next(folder.iterdir()).stat().st_size
+    size = next(binaries_folder.iterdir()).stat().st_size
     monkeypatch.setattr(binaries, "MOST_BYTES", 3 * size)
     for number, name in enumerate(["first", "second"]):
         binaries.store([name], Binary(bytes(1000), "kernel", 1.0))
@@ -92,24 +86,24 @@ def test_those_that_were_used_longest_ago_go_first(folder, monkeypatch):
     assert [name for name in ("size", "first", "second", "third") if binaries.stored([name])] == [
         "size", "second", "third",
     ]  # fmt: skip
-    assert sum(path.stat().st_size for path in folder.iterdir()) <= 3 * size
+    assert sum(path.stat().st_size for path in binaries_folder.iterdir()) <= 3 * size
 
 
-def test_a_folder_that_cannot_be_written_costs_the_time_to_compile(tmp_path, folder):
-    folder.write_text("no folder")
+def test_a_folder_that_cannot_be_written_costs_the_time_to_compile(tmp_path, binaries_folder):
+    binaries_folder.write_text("no folder")
     for _ in range(2):
         assert binaries.binary(KEY, lambda: (b"code", "kernel"))[1]
-    assert folder.read_text() == "no folder"
-    assert list(tmp_path.iterdir()) == [folder]
+    assert binaries_folder.read_text() == "no folder"
+    assert list(tmp_path.iterdir()) == [binaries_folder]
 
 
-def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
+def test_a_full_disk_leaves_nothing_behind(binaries_folder, monkeypatch):
     def full(*_):
         raise OSError("no space left on device")
 
     monkeypatch.setattr(binaries.Path, "replace", full)
     assert binaries.binary(KEY, lambda: (b"code", "kernel"))[1]
-    assert list(folder.iterdir()) == []
+    assert list(binaries_folder.iterdir()) == []
 
 
 def use(seed):
@@ -124,11 +118,11 @@ def use(seed):
     return wrong[True]
 
 
-def test_processes_share_the_folder(folder):
+def test_processes_share_the_folder(binaries_folder):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(3, mp_context=context) as pool:
         assert list(pool.map(use, range(3))) == [0, 0, 0]
-    assert sum(path.stat().st_size for path in folder.iterdir()) <= 20_000 + 6000
+    assert sum(path.stat().st_size for path in binaries_folder.iterdir()) <= 20_000 + 6000
 
 
 def test_the_folder_is_where_users_keep_caches(monkeypatch, tmp_path):

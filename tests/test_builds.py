@@ -28,17 +28,11 @@ from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.jobs import Job
 from gravbench.toolkits.recording import RecordingToolkit
 
+pytestmark = pytest.mark.usefixtures("binaries_folder")
 H200 = Target("sm_90", 132)
 CASES = {case.variant: case for case in load("quick").cases if case.toolkit == "cupy" and case.n == 1024}
 CUDA_C = sorted(name for name in CASES if discover()[name].has_cuda_c)
 NAIVE = CASES["naive"]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """Keep binaries in a folder of their own, which processes inherit."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    return tmp_path / "gravbench"
 
 
 def refuse(*_):

@@ -5,7 +5,7 @@ import re
 import pytest
 from rich.console import Console
 
-from conftest import consistent
+from conftest import consistent, flat
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.page import html
@@ -16,7 +16,7 @@ from gravbench.verdicts.cards import differences, together
 from gravbench.verdicts.compare import Run, compare_runs, compare_values
 from gravbench.verdicts.ladder import ladders
 from test_compare import DEFAULTS, command
-from test_report import GPU, PARENTS, flat, record, shown
+from test_report import GPU, PARENTS, record, shown
 
 FIRST, SECOND = {"device_uuid": "GPU-1"}, {"device_uuid": "GPU-2"}
 

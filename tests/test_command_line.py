@@ -11,6 +11,7 @@ import pytest
 import typer
 from rich.text import Text
 
+from conftest import flat
 from gravbench import api
 from gravbench.cli.main import main
 from gravbench.cli.options import app
@@ -71,10 +72,6 @@ def content(folder):
         for path in folder.rglob("*")
         if "__pycache__" not in path.parts
     }
-
-
-def flat(text):
-    return " ".join(text.split())
 
 
 def assert_narrow(text):

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import test_record
-from conftest import ROOT, command, consistent
+from conftest import ROOT, command, consistent, flat
 from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
 from gravbench.model.work import Work
@@ -255,7 +255,7 @@ def test_what_is_six_times_slower_is_never_recommended_and_unclear_is_said_to_be
     for width in (80, 200):
         text = printed(found, width)
         assert re.search(r"1,024 +\* +numba_parallel +cpu +UNCLEAR 2 +1,000 +1,000", text)
-        said = " ".join(text.split())
+        said = flat(text)
         assert "n = 1,024, UNCLEAR: 2 configurations take 30 % (numba_symmetric cpu float32) to 500 %" in said
         assert "than the fastest, numba_parallel cpu float32 with 1,000 ms, but cannot be distinguished from it" in said
         summary = " ".join(printed(found, width, full=False).split())
@@ -287,7 +287,7 @@ def test_the_best_of_a_run_that_drifted_says_so():
     assert [len(one.drifts) for one in found] == [0, 1]
     text = printed(found)
     assert re.search(r"^Imaginary CPU,[^^]*\^$", text, re.MULTILINE)
-    said = " ".join(text.split())
+    said = flat(text)
     assert said.count("^") == 2
     assert (
         "^ DRIFT above 1 %: the medians of the anchor of work on the host spread over 66.67 % in 2 measurements;"
@@ -367,7 +367,7 @@ def test_ten_per_cent_more_cycles_are_not_hidden_by_a_higher_clock():
     assert not pair.is_same
     for text in (shown(hidden := compared([record(sm_clock_mhz=[1800])], [record()])), comparison_markdown(hidden)):
         assert "1.100" in text
-        assert "known for 1: 1 SLOWER" in " ".join(text.split())
+        assert "known for 1: 1 SLOWER" in flat(text)
         assert "SAME" in text
 
 
@@ -717,7 +717,7 @@ def test_the_table_fits_and_is_latin_1(width):
     assert "20 cases: 20 SLOWER, 0 FASTER, 0 UNCLEAR, 0 SAME; geometric mean of NEW/BASE 1.300" in " ".join(
         text.split()
     )
-    assert f"a: {Reason.NO_CLOCK}" in " ".join(text.split())
+    assert f"a: {Reason.NO_CLOCK}" in flat(text)
 
 
 def test_of_many_alike_the_first_are_shown_and_the_rest_is_counted():
@@ -975,7 +975,7 @@ def test_the_selftest_of_an_h200_has_no_more_false_alarms_than_the_document_says
     found = selftest.judge_rounds(selftest.read_rounds(ROOT / "reports" / "h200" / "selftest"), compare.THRESHOLD)
     assert len(found.pairs) >= 200
     assert found.rate <= 0.01
-    said = " ".join(DOCUMENT.split())
+    said = flat(DOCUMENT)
     counts = found.counts
     assert f"none of {len(found.pairs)} pairs of {len(found.cases)} cases was a false alarm" in said
     assert not found.false
@@ -1006,7 +1006,7 @@ def test_what_the_document_prints_is_printed(monkeypatch):
 
 
 def test_the_document_explains_the_letters_of_reasons_that_its_table_has():
-    text = " ".join(DOCUMENT.split())
+    text = flat(DOCUMENT)
     printed = re.search(r"<!-- printed: .*? -->\n(.*?)<!-- end of printed -->", DOCUMENT, re.DOTALL).group(1)
     reasons = dict(re.findall(r"^- ([a-z]): (.*)$", printed, re.MULTILINE))
     explained = re.findall(r'reason ([a-z]), "([^"]+)"', text)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from conftest import ROOT, command
+from conftest import ROOT, command, flat
 from gravbench import api
 from gravbench.errors import InputError
 from gravbench.model import derived
@@ -94,7 +94,7 @@ def test_a_record_that_is_not_what_its_samples_give_is_refused_by_line(what, wor
     runs = {"RUN": folder, "LADDER": H200 / "ladder"}
     code, text = command(*(runs.get(word, word) for word in words))
     assert code == 0
-    said = " ".join(text.split())
+    said = flat(text)
     assert f"{folder / RECORDS}: skipped 1 line that is not a record: line 2: " in said
     # The field that is named, its value and what it should be.
     named = said.partition("line 2: ")[2]

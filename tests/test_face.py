@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from rich.console import Console
 from typer.testing import CliRunner
 
-from conftest import ROOT, consistent
+from conftest import ROOT, consistent, flat
 from gravbench.asv import export as history
 from gravbench.cli import completion, folders, mistakes, options
 from gravbench.cli.main import app
@@ -164,7 +164,7 @@ def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_
         plain.setattr(run_names, "runs_of_the_clone", lambda: None)  # as in a plain installation
         printed = gravbench("report", "mine").stdout
     assert len(printed.splitlines()) <= 25
-    said = " ".join(printed.split())
+    said = flat(printed)
     assert "What each step brings at n = 4,096" in said
     assert "numba_parallel: 4.00 ± 0.01 × numba_direct. The double loop over all pairs on all cores, with SIMD" in said
     assert re.search(r"barnes_hut_cpu\S*: 2\.00 ± 0\.01 × numba_parallel, error 5\.0e-03\. Approximate", said)
@@ -492,7 +492,7 @@ def test_every_command_stands_in_a_named_part_of_the_help():
 def test_list_shows_a_description_without_markup_and_a_command_that_measures_the_variant(tmp_path, monkeypatch):
     said = gravbench("list", "barnes_hut", columns=100).stdout
     assert "``" not in said
-    assert "The axes, from the first step of the path to the last: sort, bodies in" in " ".join(said.split())
+    assert "The axes, from the first step of the path to the last: sort, bodies in" in flat(said)
     assert "gravbench run quick --variant barnes_hut" in said
     monkeypatch.chdir(tmp_path)
     gravbench("new", "mine", "--cpu")
@@ -591,9 +591,9 @@ def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypa
     by_older_method = "measured every row" in short
     assert short.count("\n") <= max(56, 15 * short.count("\nUse ")) + by_older_method
     assert short.count("\nUse ") == full.count("\nUse ") >= 1
-    assert "but cannot be distinguished from it" in " ".join(full.split())
+    assert "but cannot be distinguished from it" in flat(full)
     assert "UNCLEAR N: N others are " in short
-    assert "but cannot be distinguished from it" not in " ".join(short.split())
+    assert "but cannot be distinguished from it" not in flat(short)
     assert all(len(line) <= 80 for line in short.splitlines())
 
 
@@ -605,7 +605,7 @@ def test_the_best_end_with_what_to_use_from_which_n_and_name_axes_that_are_not_d
         axes = {"p": 256} if variant == "naive" else {**defaults, **own}
         RecordFile(Path("run")).append(record(variant, 1e-3 * n, n=n, axes=axes))
     said = gravbench("best", "run", columns=120).stdout
-    assert "Use naive (cupy) from n = 1,024 to 2,048, tiled (cupy) from n = 4,096 to 8,192." in " ".join(said.split())
+    assert "Use naive (cupy) from n = 1,024 to 2,048, tiled (cupy) from n = 4,096 to 8,192." in flat(said)
     (row,) = [line for line in said.splitlines() if line.strip().startswith("4,096")]
     assert " p=64 " in row
     assert "unroll" not in row

@@ -14,12 +14,11 @@ from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import DIRECT_SUM, cuda_source, discover
-from gravbench.toolkits.interface import FLAGS, CudaToolkit, ToolkitMissingError
+from gravbench.toolkits.interface import FLAGS
 from gravbench.variants.resident import fast_multipole, pair_lists
 from gravbench.verifying import comparing as reference
 from gravbench.verifying.direct_sums import direct_sums
 from nvrtc import compile_cuda
-from recorder import Recorder
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05
@@ -263,17 +262,6 @@ def test_coefficients_of_the_highest_order_stay_in_registers_on_the_way_down():
     assert "0 bytes spill stores, 0 bytes spill loads" in remarks
     # That is the way from the root to a leaf.
     assert int(re.search(r"(\d+) bytes stack frame", remarks)[1]) <= 4 * (16 + 2)
-
-
-def test_a_toolkit_without_a_sort_says_so_before_it_compiles():
-    class Unsorted(Recorder):
-        argsort = CudaToolkit.argsort
-        name = "pycuda"
-
-    gpu = Unsorted("float32")
-    with pytest.raises(ToolkitMissingError, match=r"^pycuda has no sort on the device; accepted: cupy$"):
-        VARIANT.prepare(gpu, generators.plummer(8, 3, EPS), **VARIANT.complete({}))
-    assert gpu.asked == []
 
 
 def test_stages_are_told_in_their_order(run):

@@ -18,19 +18,21 @@ from gravbench.measuring import session, stages
 from gravbench.measuring.plan import plan
 from gravbench.model import generators
 from gravbench.model.device import Device, Reading, together
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from gravbench.report.terminal.gpus import render_gpus
 from gravbench.toolkits import devices, driver
 from gravbench.toolkits.cupy import CupyToolkit
 from gravbench.toolkits.interface import CudaToolkit, GpuToolkit, ToolkitMissingError
+from gravbench.toolkits.recording import RecordingToolkit
 from gravbench.toolkits.several import HOST, PEER, links
 from gravbench.variants.common import several
 from gravbench.verdicts.ladder import over_gpus
 from gravbench.verdicts.ranking import named, row
 from gravbench.verifying import checks, comparing
 from pretended import Gpu
-from recorder import Recorder
 from test_record import record
 
 EPS = 0.05
@@ -279,11 +281,11 @@ def test_a_toolkit_that_works_on_one_gpu_says_so():
         CudaToolkit.devices(pycuda, 2)
 
 
-class OfOneGpu(Recorder):
+class OfOneGpu(RecordingToolkit):
     """Lets a variant ask for what every toolkit with CUDA C has, and not for what those of several GPUs have beside."""
 
     def __getattribute__(self, name):
-        if not name.startswith("_") and name not in ("asked", "launched", "real", "interaction", "multiprocessors"):
+        if not name.startswith("_") and name not in ("kernels", "launched", "real", "interaction", "multiprocessors"):
             assert hasattr(CudaToolkit, name), name
         return super().__getattribute__(name)
 
@@ -298,9 +300,9 @@ class OfOneGpu(Recorder):
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 def test_on_one_gpu_no_toolkit_lacks_anything(variant, axes):
     own = variant.complete({axis: value for axis, value in axes.items() if axis in variant.axes})
-    recorder = OfOneGpu("float32")
-    variant.prepare(recorder, generators.plummer(100, 3, EPS), **own).launch()
-    assert recorder.launched
+    toolkit = OfOneGpu("float32", find(GRAVITY))
+    variant.prepare(toolkit, generators.plummer(100, 3, EPS), **own).launch()
+    assert toolkit.launched
 
 
 # What a sweep makes of it
@@ -353,7 +355,7 @@ def test_a_session_sees_its_own_gpu_first_and_others_of_its_kind_only_where_aske
 
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_the_record_of_a_case_of_several_gpus_says_how_they_are_linked(sweep, monkeypatch, gpus):
-    class Opened(Recorder):
+    class Opened(RecordingToolkit):
         compute_capability, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
 
         def devices(self, count):
@@ -369,7 +371,7 @@ def test_the_record_of_a_case_of_several_gpus_says_how_they_are_linked(sweep, mo
     def enough(*_):
         raise EnoughError
 
-    monkeypatch.setattr(stages, "open_toolkit", lambda *_: Opened("float32"))
+    monkeypatch.setattr(stages, "open_toolkit", lambda *_: Opened("float32", find(GRAVITY)))
     monkeypatch.setattr(stages, "gpu_is_usable", enough)
     outcome = stages.run(stages.Job(1, sweep([gpus]).cases[0], None), stages.Station(), lambda _: None)
     assert "EnoughError" in outcome.reason

@@ -14,10 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from typer.testing import CliRunner
 
-from conftest import ROOT
-from gravbench.cli.main import app
+from conftest import ROOT, command
 from gravbench.errors import InputError
 from gravbench.explain import assembling, bars, explained, ledger, page, printed
 from gravbench.explain.bounds import bound
@@ -530,15 +528,6 @@ def test_a_ledger_takes_less_than_4_seconds_of_a_core_and_five_architectures_les
 
 
 # What is shown
-
-
-def command(*words):
-    done = CliRunner().invoke(app, words)
-    if done.exception and not isinstance(done.exception, SystemExit):
-        if isinstance(done.exception, InputError):
-            return 2, str(done.exception)
-        raise done.exception
-    return done.exit_code, done.stdout
 
 
 @cache

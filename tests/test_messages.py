@@ -6,10 +6,10 @@ import re
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
+from conftest import invoke
 from gravbench.cli.completion import variants
-from gravbench.cli.main import app, main
+from gravbench.cli.main import main
 from gravbench.config import fitting
 from gravbench.config.load import load, packaged
 from gravbench.errors import InputError
@@ -26,10 +26,6 @@ def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.chdir(tmp_path)
-
-
-def invoke(*words):
-    return CliRunner().invoke(app, list(words), env={"COLUMNS": "80"})
 
 
 def refused(*words):

@@ -7,7 +7,7 @@ comments and layout.
 import hashlib
 from pathlib import Path
 
-from conftest import ROOT
+from conftest import ROOT, flat
 from gravbench.measuring import environment
 from gravbench.model import python_code
 from gravbench.model.method import METHOD
@@ -19,7 +19,7 @@ from gravbench.report.terminal.comparison import comparison_markdown
 from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
 from test_provenance import measured
-from test_report import PARENTS, flat, shown_here
+from test_report import PARENTS, shown_here
 
 VARIANTS = discover()
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 import test_compare
+from conftest import flat
 from gravbench.asv.export import _unusable
 from gravbench.errors import InputError
 from gravbench.model.record import OUTRACED
@@ -25,7 +26,7 @@ from gravbench.verdicts.compare import Run, Verdict
 from gravbench.verdicts.question import Question
 from gravbench.verdicts.reasons import Reason
 from test_compare import DEFAULTS, command, compared, printed
-from test_report import PARENTS, flat, indistinct, record, rungs, shown
+from test_report import PARENTS, indistinct, record, rungs, shown
 
 LATE = {"stop_reason": OUTRACED, "ci_low": None, "ci_high": None}
 

@@ -20,6 +20,7 @@ from gravbench.explain.microbenchmarks import BENCHMARKS, STEP_NEAR, sum_of_rows
 from gravbench.explain.peaks import PUBLISHED, Peak, Peaks
 from gravbench.model.device import Device, Reading
 from gravbench.toolkits.interface import FLAGS, CudaToolkit, Timing
+from hosted import HostMemory
 
 needs_assembler = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 SOURCE = (ROOT / "harness" / "explain" / "peaks.cu").read_text("utf-8")
@@ -63,7 +64,7 @@ def test_the_ceilings_compile_for_every_architecture(architecture):
     assert "spill stores" not in made.log or "0 bytes spill stores" in made.log
 
 
-class FakeGpu(CudaToolkit):
+class FakeGpu(HostMemory, CudaToolkit):
     """A GPU that computes what the benchmarks say, at a clock of its own; ``wrong`` is the kernel that does not."""
 
     name = "fake"
@@ -122,30 +123,8 @@ class FakeGpu(CudaToolkit):
     def compile(self, stem, /, **constants):
         return self.build(stem, constants)
 
-    def synchronize(self):
-        pass
-
-    def host_array(self, shape, dtype, *, pinned):  # noqa: ARG002
-        return np.empty(shape, dtype)
-
     def device_array(self, shape, dtype):
         return np.zeros(shape, dtype)
-
-    def stream(self):
-        return None
-
-    def wait(self, stream):
-        pass
-
-    def send(self, array, values, stream):  # noqa: ARG002
-        array[: len(values)] = values
-
-    def fetch(self, values, array, stream):  # noqa: ARG002
-        values[...] = array
-
-    def captured(self, launch):
-        launch()
-        return launch
 
     def time(self, launch, count, while_busy=lambda: None):
         for _ in range(count):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from conftest import flat
 from gravbench.measuring import environment
 from gravbench.model import sources
 from gravbench.model.case import Value
@@ -18,7 +19,7 @@ from gravbench.report.terminal.comparison import comparison_markdown, render_com
 from gravbench.report.terminal.ladder import ladder_markdown
 from gravbench.verdicts import compare
 from gravbench.verdicts.best import best
-from test_report import PARENTS, flat, record, shown_here
+from test_report import PARENTS, record, shown_here
 
 VARIANTS = discover()
 

@@ -15,7 +15,7 @@ import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 
-from conftest import ROOT, missing_variants
+from conftest import ROOT, flat, missing_variants
 from gravbench.cli.main import app
 from gravbench.config import load as configurations
 from gravbench.config import published as sources
@@ -80,10 +80,6 @@ def shown(own: Source, records: list[Record], width: int = 80) -> str:
     file = io.StringIO()
     render_published(own, records, Console(width=width, file=file))
     return file.getvalue()
-
-
-def flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 # Our copy of the numbers

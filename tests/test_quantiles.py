@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from conftest import flat
 from gravbench import accelerations as module
 from gravbench.accelerations import force
 from gravbench.cli.main import app
@@ -52,10 +53,6 @@ def choices(records, **options):
     except InputError:
         return {}
     return {one.n: one for one in found.choices}
-
-
-def flat(text):
-    return " ".join(text.split())
 
 
 def printed(selections, error, quantile, width=80):

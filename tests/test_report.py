@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from conftest import ROOT
+from conftest import ROOT, flat
 from gravbench.config.published import find, load
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
@@ -118,11 +118,6 @@ def shown_here(records: list[Record], here: Here, width: int = 200) -> str:
     file = io.StringIO()
     render(records, Console(width=width, file=file), PARENTS, here)
     return file.getvalue()
-
-
-def flat(text: str) -> str:
-    """Undo wrapping."""
-    return " ".join(text.split())
 
 
 def indistinct(rung: Rung) -> int:
@@ -259,7 +254,7 @@ def test_what_skips_many_variants_is_told_without_their_configurations() -> None
     many_names = [f"variant_{number}" for number in range(9)]
     lost = [record(name, None, status="skipped", reason="no GPU", axes={"p": 64}) for name in many_names]
     _, after = shown([record("naive", 2.0), *lost]).split("Not ranked")
-    assert f"skipped, 9 cases: no GPU 9 variants: {', '.join(many_names)}" in " ".join(after.split())
+    assert f"skipped, 9 cases: no GPU 9 variants: {', '.join(many_names)}" in flat(after)
     assert "p=64" not in after
     _, few = shown([record("naive", 2.0), *lost[:8]]).split("Not ranked")
     assert few.count("p=64") == 8

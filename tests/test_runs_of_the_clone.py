@@ -6,12 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from conftest import ROOT
+from conftest import ROOT, invoke
 from gravbench import api, packaged
 from gravbench.cli import completion
-from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model import run_names, runs
 from gravbench.model.runs import RECORDS, RecordFile
@@ -38,10 +36,6 @@ def clone(tmp_path, monkeypatch):
     (clone / packaged.SOURCES).mkdir()
     monkeypatch.setattr(packaged, "folder", lambda _: clone / packaged.SOURCES)
     return clone
-
-
-def invoke(*words):
-    return CliRunner().invoke(app, list(words), env={"COLUMNS": "80"})
 
 
 def refused(name):

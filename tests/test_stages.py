@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from conftest import flat
 from gravbench.report.terminal.stages import render_accuracy, render_counters, render_stages
 from test_record import record
 
@@ -75,7 +76,7 @@ def test_the_90_percent_quantile_of_errors_is_shown_where_a_record_has_it(width)
     assert row(text, "theta")[3:8] == ["median", "90", "%", "99", "%"]
     assert row(text, "  1.0")[3:8] == ["1.0e-03", "3.0e-03", "5.0e-03", "2.0e-02", "2.0e-03"]
     assert row(text, "  0.3")[3:7] == ["1.0e-03", "5.0e-03", "2.0e-02", "2.0e-03"]
-    assert "the 90th percentile" in " ".join(text.split())
+    assert "the 90th percentile" in flat(text)
     old = shown(render_accuracy, [one.model_copy(update={"error_p90": None}) for one in several], width)
     assert "90 %" not in old
     assert "10 %" not in old

@@ -12,8 +12,9 @@ from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import SHARED, cuda_source, discover
+from gravbench.toolkits.recording import RecordingToolkit
 from nvrtc import compile_cuda
-from recorder import Recorder, possible
+from recorder import possible
 
 STEM = '''"""Compute nothing."""
 
@@ -123,11 +124,11 @@ TWINS = [
 
 def runs(variant, axes):
     """Return what decides what a launch of a twin does: the constants that its source uses, and its arguments."""
-    recorder = Recorder("float32")
+    recorder = RecordingToolkit("float32", find(GRAVITY))
     variant.prepare(recorder, generators.plummer(2000, 3, 0.05), **axes).launch()
     source = ast.parse(inspect.getsource(variant.module.numba_kernel)).body[0]
     used = {node.id for statement in source.body for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    constants = [(name, value) for _, asked in recorder.asked for name, value in asked.items() if name in used]
+    constants = [(name, value) for kernel in recorder.kernels for name, value in kernel.constants if name in used]
     given = [one for _, arguments in recorder.launched for one in arguments]
     return constants, [one.shape if isinstance(one, np.ndarray) else str(one) for one in given]
 
