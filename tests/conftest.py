@@ -75,7 +75,7 @@ def flat(text: str) -> str:
 
 
 def invoke(*words: object) -> Any:
-    """Do what ``gravbench`` does with these words, in a terminal of 80 columns or ``COLUMNS``; return what typer's runner does."""
+    """Do what ``gravbench`` does with these words, 80 columns wide or ``COLUMNS``; return what typer's runner does."""
     from gravbench.cli.main import app
 
     columns = os.environ.get("COLUMNS", "80")

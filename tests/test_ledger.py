@@ -756,10 +756,6 @@ def test_the_examples_of_the_document_are_understood(line, monkeypatch, tmp_path
     assert asked[0].variant.name == shlex.split(line)[3]
 
 
-def test_the_document_teaches_with_four_kernels():
-    assert {"naive", "tiled", "symmetric", "tensor"} <= {word for line, _ in BLOCKS for word in shlex.split(line)}
-
-
 REFERENCE = re.compile(r"(?P<number>[\d,.]+)(?P<unit> billion| %)? <!-- explain (?P<what>[^:]*?) -->")
 QUANTITIES = {
     **{name: lambda row, name=name: row.inner.pipes[name] for name in PIPES},
