@@ -732,11 +732,6 @@ def test_what_is_not_installed_is_said_in_a_sentence(monkeypatch):
 
 # The document
 
-# Of those of validate the numbers are in a file (test_validation).
-PRINTED = r"<!-- printed: ((?:(?!validate).)*?) -->\n```text\n(.*?)```\n<!-- end of printed -->"
-BLOCKS = re.findall(PRINTED, DOCUMENT, re.DOTALL)
-
-
 EXAMPLES = re.findall(r"^(gravbench explain (?:(?!--run|validate|bottleneck).)*?)\s*(?:#.*)?$", DOCUMENT, re.MULTILINE)
 
 
@@ -803,12 +798,3 @@ def test_the_document_says_what_the_command_finds(told):
         pytest.skip(f"the document was made by {COMPILER}; this is {nvrtc.version()}")
     digits = len(told["number"].partition(".")[2])
     assert f"{quantity(told['what']):,.{digits}f}" == told["number"]
-
-
-@pytest.mark.parametrize(("line", "written"), BLOCKS, ids=[line for line, _ in BLOCKS])
-def test_what_the_document_prints_is_printed(line, written, monkeypatch):
-    if nvrtc.version() != COMPILER:
-        pytest.skip(f"the document was made by {COMPILER}; this is {nvrtc.version()}")
-    monkeypatch.setenv("COLUMNS", "100")
-    text = command(*shlex.split(line)[1:])[1]
-    assert [row.rstrip() for row in text.splitlines()] == written.splitlines()
