@@ -75,10 +75,11 @@ def flat(text: str) -> str:
 
 
 def invoke(*words: object) -> Any:
-    """Do what ``gravbench`` does with these words, in a terminal of 80 columns; return what typer's runner does."""
+    """Do what ``gravbench`` does with these words, 80 columns wide or ``COLUMNS``; return what typer's runner does."""
     from gravbench.cli.main import app
 
-    return typer.testing.CliRunner().invoke(app, list(map(str, words)), env={"COLUMNS": "80"})
+    columns = os.environ.get("COLUMNS", "80")
+    return typer.testing.CliRunner().invoke(app, list(map(str, words)), env={"COLUMNS": columns})
 
 
 def command(*words: object) -> tuple[int, str]:

@@ -999,12 +999,6 @@ def test_the_examples_of_the_document_work(line, monkeypatch):
     assert code == 0, text
 
 
-def test_what_the_document_prints_is_printed(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    line, written = re.search(r"<!-- printed: (.*?) -->\n(.*?)<!-- end of printed -->", DOCUMENT, re.DOTALL).groups()
-    assert written.strip() == command(*shlex.split(line)[1:])[1].strip()
-
-
 def test_the_document_explains_the_letters_of_reasons_that_its_table_has():
     text = flat(DOCUMENT)
     printed = re.search(r"<!-- printed: .*? -->\n(.*?)<!-- end of printed -->", DOCUMENT, re.DOTALL).group(1)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, command
 
 HOOKS = ROOT / "docs" / "hooks"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -66,9 +67,9 @@ def test_every_command_and_option_is_listed():
     known = command_pages.commands(typer.main.get_command(app))
     assert len(known) >= 13
     assert [known[0][0], known[-1][0]] == ["gravbench run", "gravbench schema"]  # as --help has them
-    for name, command in known:
+    for name, described in known:
         section = text.partition(f"## {name}\n")[2].partition("\n## ")[0]
-        for option in (option for one in command.params for option in one.opts if option.startswith("--")):
+        for option in (option for one in described.params for option in one.opts if option.startswith("--")):
             assert option == "--help" or f"`{option}`" in section, (name, option)
 
 
@@ -209,18 +210,8 @@ def test_refreshing_keeps_what_a_document_is_made_of(monkeypatch):
     assert text == told.replace("old", "[gravbench x]", 1).replace("old", "[gravbench z]", 1)
 
 
-def test_every_printed_block_can_be_refreshed():
-    import refresh
-
-    blocks = [
-        found[3] for path in [ROOT / "README.md", *PAGES] for found in refresh.BLOCK.finditer(path.read_text("utf-8"))
-    ]
-    assert len(blocks) >= 3
-    assert all(command.startswith(("gravbench ", "python -m gravbench.", STEP)) for command in blocks)
-
-
 STEP = "python docs/hooks/step_table.py "
-STEPS = re.findall(r"<!-- step: (.*?) -->\n\n(.*?)\n\n<!-- end of step -->", TUTORIAL, re.DOTALL)
+STORY = "python -m gravbench.report.story "
 
 
 def test_each_step_on_a_gpu_shows_what_it_took_and_costs():
@@ -231,13 +222,46 @@ def test_each_step_on_a_gpu_shows_what_it_took_and_costs():
         assert text[0] == text[1].split()[-1]
 
 
-@pytest.mark.parametrize(("command", "text"), STEPS, ids=[command.removeprefix(STEP) for command, _ in STEPS])
-def test_the_table_of_a_step_is_that_of_its_records_and_its_ledger(command, text):
+BLOCKS = [
+    (path, block)
+    for path in [ROOT / "README.md", *PAGES]
+    for block in runpy.run_path(str(HOOKS / "refresh.py"))["BLOCK"].finditer(path.read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize(("path", "block"), BLOCKS, ids=[block[3][:60] for _, block in BLOCKS])
+def test_a_block_of_a_document_is_what_its_command_prints(path, block, monkeypatch, capsys):
+    import refresh
     import step_table
 
     from gravbench.explain.assembling import missing
+    from gravbench.report import story
     from gravbench.toolkits import nvrtc
 
-    if missing() or nvrtc.version() not in TUTORIAL:
-        pytest.skip("the tables of the tutorial are by another compiler than this machine has")
-    assert step_table.main(shlex.split(command.removeprefix(STEP))) == text, f"docs/hooks/refresh.py prints {command}"
+    line = block[3]
+    if block[2] == "languages" or "validate" in line:
+        pytest.skip("it needs all languages, or minutes: test_languages.py and test_validation.py check its numbers")
+    if "explain" in line or line.startswith(STEP):
+        made_by = re.search(r"NVRTC \d+\.\d+", path.read_text("utf-8"))[0]
+        if missing() or nvrtc.version() != made_by:
+            pytest.skip(f"{path.name} was made by {made_by}")
+
+    def printed(_):
+        if line.startswith(STEP):
+            text = step_table.main(shlex.split(line.removeprefix(STEP)))
+        elif line.startswith(STORY):
+            assert story.main(shlex.split(line.removeprefix(STORY))) == 0
+            text = capsys.readouterr().out
+        else:
+            code, text = command(*shlex.split(line)[1:])
+            assert code == 0, text
+        return "\n".join(row.rstrip() for row in text.strip("\n").splitlines())
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(refresh, "printed", printed)
+    assert refresh.block(block) == block[0], "python docs/hooks/refresh.py writes it again"
+
+
+def test_there_are_blocks_of_every_kind():
+    assert {block[2] for _, block in BLOCKS} == {"ladder", "printed", "languages", "step"}

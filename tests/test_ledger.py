@@ -746,11 +746,6 @@ def test_what_is_not_installed_is_said_in_a_sentence(monkeypatch):
 
 # The document
 
-# Of those of validate the numbers are in a file (test_validation).
-PRINTED = r"<!-- printed: ((?:(?!validate).)*?) -->\n```text\n(.*?)```\n<!-- end of printed -->"
-BLOCKS = re.findall(PRINTED, DOCUMENT, re.DOTALL)
-
-
 EXAMPLES = re.findall(r"^(gravbench explain (?:(?!--run|validate|bottleneck).)*?)\s*(?:#.*)?$", DOCUMENT, re.MULTILINE)
 
 
@@ -768,10 +763,6 @@ def test_the_examples_of_the_document_are_understood(line, monkeypatch, tmp_path
     assert code == 0, text
     ((asked, *_),) = said
     assert asked[0].variant.name == shlex.split(line)[3]
-
-
-def test_the_document_teaches_with_four_kernels():
-    assert {"naive", "tiled", "symmetric", "tensor"} <= {word for line, _ in BLOCKS for word in shlex.split(line)}
 
 
 REFERENCE = re.compile(r"(?P<number>[\d,.]+)(?P<unit> billion| %)? <!-- explain (?P<what>[^:]*?) -->")
@@ -821,12 +812,3 @@ def test_the_document_says_what_the_command_finds(told):
         pytest.skip(f"the document was made by {COMPILER}; this is {nvrtc.version()}")
     digits = len(told["number"].partition(".")[2])
     assert f"{quantity(told['what']):,.{digits}f}" == told["number"]
-
-
-@pytest.mark.parametrize(("line", "written"), BLOCKS, ids=[line for line, _ in BLOCKS])
-def test_what_the_document_prints_is_printed(line, written, monkeypatch):
-    if nvrtc.version() != COMPILER:
-        pytest.skip(f"the document was made by {COMPILER}; this is {nvrtc.version()}")
-    monkeypatch.setenv("COLUMNS", "100")
-    text = command(*shlex.split(line)[1:])[1]
-    assert [row.rstrip() for row in text.splitlines()] == written.splitlines()
