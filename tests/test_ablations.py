@@ -94,7 +94,7 @@ def test_without_declared_operations_the_root_of_the_interaction_alone_is_replac
     variant = replace(VARIANTS["tiled"], operations=Operations())
     found, left = changes(variant, variant.complete({}), GRAVITY, 24)
     assert [one.name for one in found if not one.axes] == ["no square root"]
-    assert left["no staging"] == "its kernel has no such operation"
+    assert left["no staging"] == "the variant declares no such operation"
     assert left["half the registers"] == "it uses only 24"
 
 
@@ -152,7 +152,7 @@ def test_predicted_and_measured_gains_stand_side_by_side():
     assert 0.4 < twice.predicted_gain < 0.7
     assert all(one.predicted_seconds for one in found.outcomes), [one.reason for one in found.outcomes]
     assert found.differences
-    assert found.left == {"no atomic additions": "its kernel has no such operation"}
+    assert found.left == {"no atomic additions": "the variant declares no such operation"}
 
 
 def test_a_change_that_does_not_compile_does_not_end_the_others(monkeypatch):

@@ -363,7 +363,7 @@ CUDA_C = {"cupy", "pycuda"}
     [
         ("tiled", ("rsqrtf(value);", "-rsqrtf(value);"), CUDA_C),
         ("tiled", ("rsqrtf(value);", "rsqrtf(value);  // a word"), set()),
-        ("tiled", ("begin + thread < n) tile", "begin + thread <= n) tile"), CUDA_C),
+        ("tiled", ("  if (begin + thread < n) tile", "  if (begin + thread <= n) tile"), CUDA_C),
         ("tiled", ("cuda.libdevice.rsqrtf if", "cuda.libdevice.frsqrt_rn if"), {"numba", "mlir"}),
         ("tiled", ("(grid, block or p, own", "(grid, p, own"), {*CUDA_C, "numba", "mlir"}),
         ("tiled", ("P=p, UNROLL=unroll, COLUMNS", "P=2 * p, UNROLL=unroll, COLUMNS"), {*CUDA_C, "numba", "mlir"}),

@@ -187,7 +187,7 @@ def test_the_parts_of_tensor_have_a_root_for_each_pair(axes):
     warps = -(-bodies.n // (32 * dict(one.constants)["R"])) // 2 * 16
     met = meetings_of(bodies, dict(one.constants), own, warps)
     evaluation = Evaluation(own, bodies.n, warps, lambda: bodies)
-    work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", (), 13, evaluation)
+    work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", "float32", 13, evaluation)
     names = {part.name for part in work.parts}
     assert {"near", "rows"} < names
     assert ({"one FP16", "two FP16"} <= names) == (own["terms"] == 1)
@@ -219,7 +219,7 @@ def test_every_warp_has_its_own_work():
     bodies = generators.plummer(16384, 1, 0.025)
     shape = Shape(blocks=1056, warps=2, resident=8, multiprocessors=132)
     evaluation = Evaluation(own, bodies.n, 2112, lambda: bodies)
-    work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", (), 1, evaluation)
+    work = work_of_text(TENSOR, TENSOR.cuda_source(GRAVITY), one, "sm_90", "float32", 1, evaluation)
     ceilings = Peaks()
     problem, costs = model.Problem(bodies.n, float(bodies.n**2)), model.costs_of(ceilings)
 

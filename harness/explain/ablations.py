@@ -272,12 +272,12 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
         UnmodelledError: there is no model of it.
     """
     variant, ceilings = subject.variant, subject.ceilings
-    options = (*(("-DFLOAT64=1",) if subject.dtype == "float64" else ()), *change.options)
     for kernel in made.compiled:
         axes = variant.complete({**subject.axes, **change.axes})
         evaluation = Evaluation(axes, subject.problem.n, made.shape.blocks * made.shape.warps, lambda: subject.bodies)
         work = work_of_text(
-            variant, change.text, kernel, made.architecture, options, made.kernels, evaluation, change.rsqrts
+            variant, change.text, kernel, made.architecture, subject.dtype, made.kernels, evaluation, change.options,
+            change.rsqrts,
         )  # fmt: skip
         if work is not None:
             costs = costs_of(ceilings)

@@ -71,7 +71,7 @@ def changes(
             places = f"{count} place{'s' if count > 1 else ''}"
             applying.append(Change(name, f"{what} ({places})", text, rsqrts=2 if name == TWICE else 1))
         else:
-            left[name] = "its kernel has no such operation"
+            left[name] = "the variant declares no such operation"
     half = max(LEAST_REGISTERS, registers // 2 // WHOLE * WHOLE)
     free = BOUNDS.sub("", source)
     if half < registers:

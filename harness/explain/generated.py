@@ -13,7 +13,7 @@ from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.interaction_files import find
 from gravbench.model.toolkits import PACKAGE, catalogue, check_offered
 from gravbench.model.variant import Axes, Variant
-from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.interface import cuda_options
 from gravbench.toolkits.jobs import Image, Job
 from gravbench.toolkits.recording import RecordingToolkit
 
@@ -38,9 +38,11 @@ def machine_code(variant: Variant, interaction: Interaction, architecture: str, 
         return listing(generated(variant, {}, architecture, by)[0])
     source = variant.cuda_source(interaction)
     combinations = dict.fromkeys(kernel.constants for kernel in asked_of(variant, {}, "float32", interaction))
-    options = ([*FLAGS, *(f"-D{name}={value}" for name, value in constants)] for constants in combinations)
     with naming(variant.path):
-        return "".join(listing(compiled(source, architecture, each)) for each in options)
+        return "".join(
+            listing(compiled(source, architecture, cuda_options(dict(constants), "float32")))
+            for constants in combinations
+        )
 
 
 def compilers() -> Mapping[str, Compiler]:

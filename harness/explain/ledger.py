@@ -23,7 +23,7 @@ from gravbench.explain.source_lines import Places, places
 from gravbench.explain.trip_counts import trips
 from gravbench.model.interaction import Interaction
 from gravbench.model.variant import Dtype, Variant
-from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.interface import cuda_options
 from gravbench.toolkits.recording import RecordedKernel
 
 RSQRT = "rsqrt"
@@ -126,11 +126,10 @@ def ledgers(
     source = variant.cuda_source(interaction)
     where = places(source)
     unique = list({(kernel.stem, kernel.constants): kernel for kernel in kernels}.values())
-    real = ["-DFLOAT64=1"] if dtype == "float64" else []
     each = list(dict.fromkeys(architectures))
 
     def options_of(kernel: RecordedKernel) -> list[str]:
-        return [*FLAGS, *real, *(f"-D{name}={value}" for name, value in kernel.constants)]
+        return cuda_options(dict(kernel.constants), dtype)
 
     def has_rsqrts(kernel: RecordedKernel) -> bool:
         return len(unique) == 1 or RSQRT in hasty_ptx(source, each[0], options_of(kernel))

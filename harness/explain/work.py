@@ -28,7 +28,7 @@ from gravbench.model.kernel_parts import Evaluation, UnmodelledError
 from gravbench.model.record import Record
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
 from gravbench.toolkits.compile_cache import keep
-from gravbench.toolkits.interface import FLAGS
+from gravbench.toolkits.interface import cuda_options
 from gravbench.toolkits.recording import RecordedKernel
 
 MOST_BODIES = 1 << 18
@@ -98,14 +98,13 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
     dtype: Dtype = "float64" if record.dtype == "float64" else "float32"
     launches = _launches(variant.name, named, dtype, interaction.name, n, shape.multiprocessors)
     source = variant.cuda_source(interaction)
-    options = ("-DFLOAT64=1",) if dtype == "float64" else ()
     evaluation = Evaluation(
         axes, record.n, shape.blocks * shape.warps, partial(_bodies_of, record), record.computed,
         record.stages_seconds.keys(),
     )  # fmt: skip
     for recorded in launches.kernels:
         if kernel is None or recorded.stem == kernel:
-            work = work_of_text(variant, source, recorded, architecture, options, launches.count, evaluation)
+            work = work_of_text(variant, source, recorded, architecture, dtype, launches.count, evaluation)
             if work is not None:
                 return work
     raise UnmodelledError("none of its kernels has a loop over interactions")
@@ -123,20 +122,22 @@ def work_of_text(
     source: str,
     recorded: RecordedKernel,
     architecture: str,
-    options: tuple[str, ...],
+    dtype: Dtype,
     launches: int,
     evaluation: Evaluation,
+    options: tuple[str, ...] = (),
     rsqrts_each: int = 1,
 ) -> Work | None:
     """Find the work of one kernel of a text that is a variant's, or was made from it; None where it has no such loop.
 
-    ``rsqrts_each`` are the rsqrts of an interaction, of one body or of two.
+    ``options`` are those of the compiler beside a toolkit's, and ``rsqrts_each`` the reciprocal square roots of an
+    interaction, of one body or of two.
 
     Raises:
         UnmodelledError: the variant divides this kernel into parts, and cannot here.
         InputError: it cannot be compiled or read here.
     """
-    built = _assembled(source, recorded.stem, recorded.constants, architecture, options)
+    built = _assembled(source, recorded, architecture, dtype, options)
     work = _divided(variant, source, recorded, built, launches, evaluation, rsqrts_each)
     work = work or _of_one_loop(variant, source, recorded, built, launches, rsqrts_each)
     return work and replace(work, architecture=built.architecture, frame=built.frame, shared=built.shared)
@@ -171,15 +172,14 @@ def _divided(
 
 
 def shared_of(
-    source: str, recorded: RecordedKernel, architecture: str, dtype: str, options: tuple[str, ...]
+    source: str, recorded: RecordedKernel, architecture: str, dtype: Dtype, options: tuple[str, ...]
 ) -> tuple[int, int]:
     """Return the bytes of shared memory of a block of a kernel, and the registers of a thread.
 
     Raises:
         InputError: it cannot be compiled or read here.
     """
-    given = (*(("-DFLOAT64=1",) if dtype == "float64" else ()), *options)
-    built = _assembled(source, recorded.stem, recorded.constants, architecture, given)
+    built = _assembled(source, recorded, architecture, dtype, options)
     return built.shared, built.registers
 
 
@@ -271,8 +271,8 @@ def _launches(
 
 @lru_cache(maxsize=4096)
 def _assembled(
-    source: str, stem: str, constants: tuple[tuple[str, int], ...], architecture: str, options: tuple[str, ...]
+    source: str, recorded: RecordedKernel, architecture: str, dtype: Dtype, options: tuple[str, ...]
 ) -> Assembled:
-    defined = [f"-D{name}={value}" for name, value in constants]
-    built = assemble(source, stem, architecture, [*FLAGS, *options, *defined])
+    every = [*cuda_options(dict(recorded.constants), dtype), *options]
+    built = assemble(source, recorded.stem, architecture, every)
     return replace(built, code=with_wavefronts(built.code))
