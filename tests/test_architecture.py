@@ -129,6 +129,17 @@ def test_the_core_imports_no_satellite(package):
     assert not imported & {f"gravbench.{satellite}" for satellite in SATELLITES}
 
 
+@pytest.mark.parametrize("package", [name for name in CORE if name != "toolkits"])
+def test_the_core_asks_no_driver_but_a_device(package):
+    """Of CUDA know its toolkits and its family alone; see "A device is an interface" in the document."""
+    asked = {f"gravbench.toolkits.{name}" for name in ("cuda", "cuda_sums", "driver", "nvrtc", "several")}
+    assert asked <= SOURCES.keys()
+    modules = sorted(below(SOURCES, f"gravbench.{package}"))
+    assert [name for name in modules if graph()[name] & asked] == []
+    words = re.compile(r"pynvml|CUDA_VISIBLE_DEVICES|CudaToolkit|GpuToolkit|DriverToolkit")
+    assert [name for name in modules if words.search(SOURCES[name].read_text("utf-8"))] == []
+
+
 def test_no_imports_run_in_a_circle():
     # Raises CycleError, which names the circle.
     assert set(TopologicalSorter(graph()).static_order()) >= SOURCES.keys()

@@ -17,7 +17,7 @@ from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import engine as engine_module
 from gravbench.measuring.engine import Began, Does, Done, Engine, Setup
-from gravbench.measuring.outcome import Found, Outcome
+from gravbench.measuring.outcome import Outcome, Results
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.stages import (
     ANSWERED,
@@ -206,13 +206,13 @@ class Pretended:
 
     def outcome(self):
         ended, job, self.job = self.ends_with, self.job, None
-        found = Found()
+        found = Results()
         if job.settings:
             seconds = job.settings.budget_seconds / 5
             samples = Measurement(
                 samples_seconds=[seconds] * 5, median_seconds=seconds, batch=1, stop_reason="interval"
             )
-            found = Found(measurement=samples)
+            found = Results(measurement=samples)
         broken = ended == "failed" and self.device != PROCESSOR
         return Outcome(ended, None if ended == "ok" else "why", found, broken)
 
@@ -289,7 +289,7 @@ def check_anchors(done):
     """Check that processes which measured a repetition of an anchor measured none before."""
     measured = set()
     for event in done:
-        processes = set(event.outcome.found.measurement.processes)
+        processes = set(event.outcome.results.measurement.processes)
         if event.task.anchor and processes:
             assert not measured & {(event.task.case.n, number) for number in processes}
             measured |= {(event.task.case.n, number) for number in processes}
@@ -322,7 +322,7 @@ def test_a_session_stands_by_and_takes_over_where_another_was_lost():
     assert [event.outcome.status for event in done] == ["ok", "failed", "ok", "ok"]
     opened = [session for session in world.sessions if session.started]
     assert len(opened) == 2
-    numbers = [event.outcome.found.measurement.processes for event in done if event.outcome.status == "ok"]
+    numbers = [event.outcome.results.measurement.processes for event in done if event.outcome.status == "ok"]
     assert [set(processes) for processes in numbers] == [{1}, {2}, {2}]
 
 
@@ -376,14 +376,14 @@ def test_a_processor_measures_each_case_by_as_many_sessions_as_it_has(processes,
     world = World(random.Random(4))
     done = [e for e in events_of(world, [task_of(n, PROCESSOR) for n in range(2)], processes=processes)
             if isinstance(e, Done)]  # fmt: skip
-    numbers = [list(dict.fromkeys(event.outcome.found.measurement.processes)) for event in done]
+    numbers = [list(dict.fromkeys(event.outcome.results.measurement.processes)) for event in done]
     assert numbers == expected
 
 
 def test_several_processes_on_a_gpu_have_it_one_after_another():
     world = World(random.Random(5))
     (done,) = [e for e in events_of(world, [task_of(0, gpu(0))], processes=3) if isinstance(e, Done)]
-    assert list(dict.fromkeys(done.outcome.found.measurement.processes)) == [1, 2, 3]
+    assert list(dict.fromkeys(done.outcome.results.measurement.processes)) == [1, 2, 3]
     assert sum(session.started for session in world.sessions) == 3
 
 
@@ -399,7 +399,7 @@ def test_where_the_first_processes_spend_the_budget_no_other_follows():
     class Slow(Pretended):
         def outcome(self):
             outcome = super().outcome()
-            outcome.found.measurement = outcome.found.measurement.model_copy(
+            outcome.results.measurement = outcome.results.measurement.model_copy(
                 update={"samples_seconds": [0.6] * 3, "median_seconds": 0.6}
             )
             return outcome
@@ -408,7 +408,7 @@ def test_where_the_first_processes_spend_the_budget_no_other_follows():
         patch.setattr("test_engine.Pretended", Slow)
         world = World(random.Random(7))
         (done,) = [e for e in events_of(world, [task_of(0, PROCESSOR)], processes=4) if isinstance(e, Done)]
-    assert done.outcome.found.measurement.processes == [1] * 3
+    assert done.outcome.results.measurement.processes == [1] * 3
 
 
 def test_a_device_that_has_nothing_left_helps_one_of_its_kind():

@@ -382,7 +382,7 @@ def test_the_record_of_a_case_of_several_gpus_says_how_they_are_linked(sweep, mo
     monkeypatch.setattr(stages, "usable", enough)
     outcome = stages.run(stages.Job(1, sweep([gpus]).cases[0], None), stages.Station(), lambda _: None)
     assert "EnoughError" in outcome.reason
-    assert outcome.found.preparation.gpus_linked_by == (HOST if gpus > 1 else None)
+    assert outcome.results.preparation.gpus_linked_by == (HOST if gpus > 1 else None)
 
 
 def test_what_gpus_say_that_share_an_evaluation_is_added_up():

@@ -308,8 +308,8 @@ def test_ones_own_interaction_is_swept_verified_and_recorded(spring, tmp_path):
     assert [sweep.flops(case.interaction) for case in sweep.cases] == [29.0, 30.0]
     outcome = stages.run(stages.Job(0, sweep.cases[0], None), stages.Station(), lambda _: None)
     assert outcome.status == "ok", outcome.reason
-    assert set(outcome.found.errors.error_max_of) == {"f", "heat"}
-    assert 0 < outcome.found.errors.error_max < 1e-3
+    assert set(outcome.results.errors.error_max_of) == {"f", "heat"}
+    assert 0 < outcome.results.errors.error_max < 1e-3
 
 
 def test_an_interaction_may_be_judged_less_strictly():

@@ -15,7 +15,7 @@ from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.errors import InputError
 from gravbench.measuring import progress, runner, stages
-from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, text_of
+from gravbench.measuring.outcome import CaseError, Outcome, Results, counted, text_of
 from gravbench.measuring.plan import plan
 from gravbench.measuring.stages import Job, Station
 from gravbench.model.device import Device
@@ -75,7 +75,7 @@ def test_nonsense_of_insight_is_the_failure_of_its_case_in_one_sentence(name, mo
     assert outcome.reason.startswith("insight() returned ")
     assert "\n" not in outcome.reason
     assert outcome.reason.isprintable()
-    assert outcome.found.inside == Inside(on_host=False)
+    assert outcome.results.inside == Inside(on_host=False)
 
 
 def test_what_insight_may_say_is_recorded():
@@ -112,7 +112,7 @@ def test_an_approximation_that_does_not_count_is_said_not_to(declared, change, e
     monkeypatch.setattr(stages, "discover", lambda _: {"numpy_direct": changed})
     found = stages.run(Job(0, case_of("numpy_direct"), QUICK), Station(), lambda _: None)
     assert found.status == "ok", found.reason
-    assert found.found.inside.uncounted == expected
+    assert found.results.inside.uncounted == expected
 
 
 def test_a_reason_has_no_colours_of_a_terminal_and_an_escape_for_what_else_cannot_be_printed():
@@ -207,21 +207,21 @@ def test_an_outcome_has_the_plain_types_of_a_record():
     class Real(float):
         """Is known here alone."""
 
-    found = Found(
+    found = Results(
         errors=Errors().model_copy(update={"cycle": np.int64(2), "error_max": np.float32(0.5)}),
         preparation=Preparation().model_copy(update={"compile_seconds": Real(2)}),
     )
     plain = Outcome("ok", None, found).recordable()
     assert plain.status == "ok"
-    assert type(plain.found.errors.cycle) is int
-    assert type(plain.found.errors.error_max) is float
-    assert type(plain.found.preparation.compile_seconds) is float
-    assert plain.found.preparation.compile_seconds == 2
+    assert type(plain.results.errors.cycle) is int
+    assert type(plain.results.errors.error_max) is float
+    assert type(plain.results.preparation.compile_seconds) is float
+    assert plain.results.preparation.compile_seconds == 2
     found.errors = Errors().model_copy(update={"cycle": object()})
     failed = Outcome("ok", None, found).recordable()
     assert failed.status == "failed"
     assert failed.reason.startswith("its errors cannot be recorded: ")
-    assert failed.found.preparation.compile_seconds == 2
+    assert failed.results.preparation.compile_seconds == 2
 
 
 LOADED = """
@@ -261,7 +261,7 @@ def test_what_a_first_launch_would_compile_on_the_host_counts_as_compiling(monke
     outcome = stages.run(Job(0, case, None), Station((ROOT / "tests" / "faulty" / "cpu",)), phases.append)
     assert (outcome.status, outcome.reason) == ("ok", None)
     assert phases == ["loading", "compiling", "verifying", "racing", "verifying", "releasing"]
-    assert 0.01 < outcome.found.preparation.compile_seconds < 60
+    assert 0.01 < outcome.results.preparation.compile_seconds < 60
 
 
 def test_what_is_compiled_for_the_host_counts(monkeypatch, tmp_path):
@@ -269,4 +269,4 @@ def test_what_is_compiled_for_the_host_counts(monkeypatch, tmp_path):
     phases = []
     outcome = stages.run(Job(0, case_of("numba_direct"), None), Station(), phases.append)
     assert outcome.status == "ok"
-    assert outcome.found.preparation.compile_seconds > 0.01
+    assert outcome.results.preparation.compile_seconds > 0.01

@@ -8,7 +8,7 @@ import pytest
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import stages
-from gravbench.measuring.outcome import Found, Outcome
+from gravbench.measuring.outcome import Outcome, Results
 from gravbench.measuring.plan import plan
 from gravbench.measuring.runner import _record
 from gravbench.measuring.stages import Job, Station
@@ -128,7 +128,7 @@ def test_a_body_alone_and_bodies_of_which_some_are_in_one_place_are_judged(monke
 
 def test_what_no_record_can_hold_is_a_failed_record():
     (task,) = plan(load("quick", ["n=40"], variants=["numpy_direct"]), [Device(CPU, "a processor")], None).tasks
-    found = Found(measurement=Measurement().model_copy(update={"median_seconds": "soon"}))
+    found = Results(measurement=Measurement().model_copy(update={"median_seconds": "soon"}))
     record = _record(task, Outcome("ok", None, found), 20.0, "2026-01-01T00:00:00+00:00")
     assert record.status == "failed"
     assert record.reason.startswith("its results do not make a valid record: ")

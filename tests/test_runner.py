@@ -353,7 +353,7 @@ def test_what_goes_wrong_only_after_the_first_launch_is_invalid_with_its_error()
     assert measured.status == "invalid"
     # How many launches the samples hold depends on how fast the machine is just then.
     assert re.match(r"right at first, but after sample [137]: ", measured.reason)
-    assert measured.found.errors.error_max == pytest.approx(0.1, rel=1e-4)
+    assert measured.results.errors.error_max == pytest.approx(0.1, rel=1e-4)
 
 
 @pytest.mark.parametrize("samples", range(3, 10))
@@ -364,7 +364,7 @@ def test_a_case_is_right_however_many_samples_it_has(samples, monkeypatch):
     quick = Measure(budget_seconds=60, warm_up_seconds=0, min_samples=3, sample_seconds=1e-4)
     outcome = stages.run(Job(0, case, quick), Station(), lambda _: None)
     assert (outcome.status, outcome.reason) == ("ok", None)
-    assert len(outcome.found.measurement.samples_seconds) == samples
+    assert len(outcome.results.measurement.samples_seconds) == samples
 
 
 class Enough:

@@ -206,7 +206,7 @@ def _where(
     devices, no_gpu = select([device] if device else [])
     reasons = []
     for name in [toolkit] if toolkit else unnamed(offered):
-        fitting = [place for place in devices if place.is_gpu == (name != CPU)]
+        fitting = [place for place in devices if place.family == catalogue()[name].family]
         reason = catalogue()[name].missing if fitting else no_gpu or f"{name} does not run on {device}"
         if reason is None:
             return name, fitting[0]

@@ -237,8 +237,8 @@ class Cluster:
         resource, outcome, started, printed = answer
         device = self._devices[resource]
         fingerprint = task.fingerprint.model_copy(update={"device_uuid": device.uuid})
-        processes = [numbers[resource, number] for number in outcome.found.measurement.processes]
-        outcome.found.measurement = outcome.found.measurement.model_copy(update={"processes": processes})
+        processes = [numbers[resource, number] for number in outcome.results.measurement.processes]
+        outcome.results.measurement = outcome.results.measurement.model_copy(update={"processes": processes})
         with log.open("ab") as file:
             file.write(printed)
         return Done(replace(task, device=device, fingerprint=fingerprint), outcome, started)

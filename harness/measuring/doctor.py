@@ -56,7 +56,7 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         if entry.nvcc and environment.nvcc() is None:
             hint = f"{entry.title} calls nvcc, which is not on PATH; install the CUDA toolkit and put its bin on PATH"
         return Finding(toolkit, entry.version, usable=False, reason=f"{outcome.reason}; {hint}")
-    reason = f"compiled, ran and verified {variant.name} with {outcome.found.preparation.compiler}"
+    reason = f"compiled, ran and verified {variant.name} with {outcome.results.preparation.compiler}"
     return Finding(toolkit, entry.version, usable=True, reason=reason)
 
 

@@ -197,7 +197,7 @@ class DeviceSessions:
                 measured_at=self._measured_at,
             )
             outcome = yield from self._ask(session, task, job, left)
-            measurement = outcome.found.measurement
+            measurement = outcome.results.measurement
             if settings is None or not measurement.samples_seconds:
                 return outcome
             measurements[number] = measurement
@@ -210,7 +210,7 @@ class DeviceSessions:
                 break
         assert first is not None
         assert settings is not None
-        return replace(first, found=replace(first.found, measurement=joined(measurements, settings)))
+        return replace(first, results=replace(first.results, measurement=joined(measurements, settings)))
 
     def stand_by(self, left: Sequence[Task]) -> None:
         """Have sessions of a GPU import what the tasks that are left need, which takes seconds; they do not open it."""
@@ -312,7 +312,7 @@ class DeviceSessions:
                 yield from self._wait_for_builds(task)
                 session.go_on()
         self._quiet.end(self.device)
-        if content.found.measurement.samples_seconds:
+        if content.results.measurement.samples_seconds:
             self._measured_at = time.time()
         if content.broken:
             self._end(session)

@@ -25,7 +25,7 @@ class CaseError(Exception):
 
 
 @dataclass(slots=True)
-class Found:
+class Results:
     """What is known of a case so far: the parts of its record, each whole."""
 
     preparation: Preparation = field(default_factory=Preparation)
@@ -46,15 +46,15 @@ class Outcome:
 
     status: Status
     reason: str | None = None
-    found: Found = field(default_factory=Found)
+    results: Results = field(default_factory=Results)
     broken: bool = False
 
     def recordable(self) -> Outcome:
         """Return it in plain values of the types that a record has; or, where it has others, that the case failed."""
-        checked = Found()
+        checked = Results()
         status, reason = self.status, self.reason
-        for part in fields(Found):
-            content = getattr(self.found, part.name)
+        for part in fields(Results):
+            content = getattr(self.results, part.name)
             try:
                 content = type(content).model_validate(content.model_dump(warnings=False))
                 json.dumps(content.model_dump(), ensure_ascii=False).encode()
@@ -65,7 +65,7 @@ class Outcome:
         return Outcome(status, reason and printable(reason), checked, self.broken)
 
 
-class Told(BaseModel, extra="forbid"):
+class Insights(BaseModel, extra="forbid"):
     """What a variant may tell of an evaluation: fields of ``Inside``, the numbers finite and zero or more."""
 
     stages_seconds: Numbers = {}
@@ -90,7 +90,7 @@ def counted(insight: Callable[[], Any], n: int, inside: Inside) -> Inside:
     """
     answer = insight()
     try:
-        insights = Told.model_validate(dict(answer) if isinstance(answer, Mapping) else answer)
+        insights = Insights.model_validate(dict(answer) if isinstance(answer, Mapping) else answer)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))

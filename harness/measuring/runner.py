@@ -264,7 +264,7 @@ def _made(task: Task, outcome: Outcome, flops: float, started: str) -> Record:
         "bodies": Path(task.case.bodies).name,
         "interaction": Path(task.case.interaction).name,
     }
-    for part in (task.fingerprint, *outcome.found.parts()):
+    for part in (task.fingerprint, *outcome.results.parts()):
         described |= part.model_dump(warnings=False)
     record = Record(
         **described,

@@ -19,7 +19,7 @@ from time import perf_counter
 from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import protocol
-from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, text_of, uncounted
+from gravbench.measuring.outcome import CaseError, Outcome, Results, counted, text_of, uncounted
 from gravbench.measuring.timed import Timed, timer
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies, unfit
@@ -94,7 +94,7 @@ class State:
 
     job: Job
     station: Station
-    found: Found = field(default_factory=Found)
+    results: Results = field(default_factory=Results)
     variant: Variant = field(init=False)
     bodies: Bodies = field(init=False)
     toolkit: DeviceToolkit = field(init=False)
@@ -116,10 +116,10 @@ class State:
 def load(state: State) -> State:
     """Load the variant and the bodies, and open the toolkit."""
     median_interval((1.0,))  # imports what samples are judged by, which is not to happen between two of them
-    case, found = state.job.case, state.found
+    case, results = state.job.case, state.results
     state.variant = discover(state.station.folders)[case.variant]
     state.bodies = initial_conditions.of_case(case)
-    found.preparation = Preparation(bodies_sha256=state.bodies.sha256)
+    results.preparation = Preparation(bodies_sha256=state.bodies.sha256)
     if reason := unfit(state.bodies, case.dtype):
         raise CaseError(f"{case.bodies}: {reason}")
     began = time.monotonic()
@@ -127,7 +127,7 @@ def load(state: State) -> State:
     state.toolkit = toolkit = open_toolkit(case.toolkit, state.variant, case.dtype, interaction)
     if state.station.open_seconds is None:
         state.station.open_seconds = state.station.import_seconds + time.monotonic() - began
-    found.preparation = found.preparation.model_copy(
+    results.preparation = results.preparation.model_copy(
         update={
             "start_seconds": state.station.open_seconds,
             "compute_capability": toolkit.generation,
@@ -148,7 +148,7 @@ def prepare(state: State) -> State:
     if variant.suits_positions(case.axes):
         _note(state, untimed_seconds={"preparing": perf_counter() - toolkit.compile_seconds - began})
     known = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes), on_host=prepared.on_host)
-    state.found.inside = known
+    state.results.inside = known
     of_one_part = prepared.stages is None and prepared.insight is None and case.timed == FORCE
     state.again = state.job.again or (state.job.repeated and of_one_part)
     # Arrays on the host belong to the CPU, whichever toolkit computes.
@@ -172,12 +172,12 @@ def verify(state: State) -> State:
     with counting_numba(state.toolkit):
         state.judge.launch()
     _note(state, compile_seconds=state.toolkit.compile_seconds, built_ahead=state.toolkit.built_ahead)
-    state.found.errors, objection = state.judge.verdict()
+    state.results.errors, objection = state.judge.verdict()
     kernel = state.prepared.kernel
     if kernel is not None and not state.toolkit.was_launched(kernel):
         raise WrongError(objection or "the kernel that it names was never launched")
     if kernel is not None:
-        state.found.resources = state.toolkit.resources(kernel)
+        state.results.resources = state.toolkit.resources(kernel)
     _refuse(objection)
     return state
 
@@ -198,7 +198,7 @@ def race(state: State) -> State:
         warm=state.is_warm,
     )
     if first.outraced:
-        state.found.measurement = first
+        state.results.measurement = first
         check(state.judge.verdict(quantiles=False))
         state.is_over = True
     return state
@@ -250,7 +250,7 @@ def sample(state: State) -> State:
             judge.spoil()
         return samples in LOOKED_AT or is_spoilt
 
-    state.found.measurement = protocol.sampled(
+    state.results.measurement = protocol.sampled(
         timed.clock, timed.launch, job.settings, state.batch, state.station.read, look, behind=job.behind
     )
     if is_spoilt:  # and no sample followed
@@ -261,14 +261,14 @@ def sample(state: State) -> State:
 
 def look_inside(state: State) -> State:
     """Time the stages of an evaluation, and count what it computes, where the variant tells them apart."""
-    prepared, found = state.prepared, state.found
+    prepared, results = state.prepared, state.results
     if state.again:
         return state
     if prepared.stages is not None:
         seconds = protocol.stage_seconds(state.toolkit.synchronize, state.timed.stages)
-        found.inside = found.inside.model_copy(update={"stages_seconds": seconds})
+        results.inside = results.inside.model_copy(update={"stages_seconds": seconds})
     if prepared.insight is not None:
-        found.inside = counted(prepared.insight, state.bodies.n, found.inside)
+        results.inside = counted(prepared.insight, state.bodies.n, results.inside)
     return state
 
 
@@ -279,7 +279,7 @@ def verify_again(state: State) -> State:
         check(state.judge.launched(), AT_LAST)
         return state
     judge, timed, toolkit = state.judge, state.timed, state.toolkit
-    measurement = state.found.measurement
+    measurement = state.results.measurement
     seconds = measurement.median_seconds
     assert seconds is not None
     # Launches that are judged are those of the force alone, and are timed by the host's clock.
@@ -297,7 +297,7 @@ def verify_again(state: State) -> State:
     # Those on other bodies were launched for the first time.
     if not (again and state.prepared.cycle == 1 and judge.seconds <= checks.LONGER * again):
         _refuse(checks.memory(judge.toolkit, state.prepared, judge.values, seconds, again))
-    state.found.stepping = timed.stepping()
+    state.results.stepping = timed.stepping()
     return state
 
 
@@ -326,20 +326,20 @@ def run(job: Job, station: Station, begin: Callable[[str], None]) -> Outcome:
             state = stage(state)
             if state.is_over:
                 break
-        outcome = Outcome("ok", None, state.found)
+        outcome = Outcome("ok", None, state.results)
     except WrongError as wrong:
-        state.found.errors = wrong.errors or state.found.errors
-        outcome = Outcome("invalid", str(wrong), state.found)
+        state.results.errors = wrong.errors or state.results.errors
+        outcome = Outcome("invalid", str(wrong), state.results)
     except (ToolkitMissingError, InputError) as error:
-        outcome = Outcome("skipped", text_of(error), state.found)
+        outcome = Outcome("skipped", text_of(error), state.results)
     except CaseError as error:
-        outcome = Outcome("failed", text_of(error), state.found)
+        outcome = Outcome("failed", text_of(error), state.results)
     except MemoryError as error:
-        outcome = Outcome("failed", f"out of memory: {text_of(error)}", state.found)
+        outcome = Outcome("failed", f"out of memory: {text_of(error)}", state.results)
     except (Exception, SystemExit) as error:
         with suppress(Exception):  # of an error, or an output, that cannot be printed
             traceback.print_exc()
-        outcome = Outcome("failed", f"{type(error).__name__}: {text_of(error)}", state.found)
+        outcome = Outcome("failed", f"{type(error).__name__}: {text_of(error)}", state.results)
     begin(RELEASING)
     toolkit = getattr(state, "toolkit", None)
     del state
@@ -363,7 +363,7 @@ def _refuse(objection: str | None) -> None:
 
 
 def _note(state: State, **changes: object) -> None:
-    state.found.preparation = state.found.preparation.model_copy(update=changes)
+    state.results.preparation = state.results.preparation.model_copy(update=changes)
 
 
 def _most_rows(verify: Verify | None, n: int, *, on_device: bool) -> int:

@@ -18,7 +18,8 @@ HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks
 class Device:
     """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ...
 
-    One of another host is ``HOST:cuda:0`` or ``HOST:cpu:0``. ``driver`` is the version of the driver.
+    One of another host is ``HOST:cuda:0`` or ``HOST:cpu:0``. ``driver`` is the version of the driver, None
+    of a processor.
     """
 
     selector: str

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gravbench.config.load import load
-from gravbench.measuring.outcome import CaseError, Found, Outcome, counted, text_of
+from gravbench.measuring.outcome import CaseError, Outcome, Results, counted, text_of
 from gravbench.measuring.plan import plan
 from gravbench.measuring.runner import _record
 from gravbench.model.device import Device
@@ -71,7 +71,7 @@ def test_what_insight_answers_is_recorded_or_fails_the_case(task, attacks):
             outcome = Outcome("failed", text_of(error))
         else:
             right += 1
-            outcome = Outcome("ok", None, Found(inside=inside, measurement=Measurement(median_seconds=1e-3)))
+            outcome = Outcome("ok", None, Results(inside=inside, measurement=Measurement(median_seconds=1e-3)))
         record = _record(task, outcome.recordable(), 20.0, "2026-01-01T00:00:00+00:00")
         assert record.status == outcome.status, (number, answer)
         assert "\n" not in (record.reason or ""), (number, answer)
@@ -85,7 +85,7 @@ def test_whatever_is_found_makes_a_record(task, attacks):
     random = np.random.default_rng(2)
     parts = {"errors": Errors, "preparation": Preparation, "measurement": Measurement, "inside": Inside}
     for number in range(500 * attacks):
-        found = Found()
+        found = Results()
         for name, part in parts.items():
             fields = list(part.model_fields)
             update = {fields[int(place)]: drawn(random) for place in random.integers(len(fields), size=2)}
