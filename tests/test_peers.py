@@ -15,7 +15,7 @@ from direct import direct_accelerations
 from gravbench.errors import InputError
 from gravbench.explain import assembling, generated
 from gravbench.explain.machine_code import parse
-from gravbench.explain.pipes import is_root
+from gravbench.explain.pipes import is_rsqrt
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
@@ -172,7 +172,7 @@ def compiled(name, axes, architecture):
 def test_a_language_compiles_without_a_gpu_a_spill_or_float64(name, architecture):
     code = compiled(name, {}, architecture)
     opcodes = [one.opcode for one in code.instructions]
-    roots = sum(map(is_root, opcodes))
+    roots = sum(map(is_rsqrt, opcodes))
     assert roots == (ROOTS[name](**VARIANTS[name].complete({})) if name in ROOTS else roots) > 0
     assert [one for one in opcodes if one.startswith(("DADD", "DMUL", "DFMA", "LDL", "STL"))] == []
 
@@ -182,7 +182,7 @@ def test_a_language_compiles_without_a_gpu_a_spill_or_float64(name, architecture
 def test_the_axes_of_a_language_reach_its_kernel(name, axes):
     """A thread reads its r bodies and one of each tile, 16 bytes at a time, and a turn of the loop ``unroll`` more."""
     opcodes = [one.opcode for one in compiled(name, axes, "sm_90").instructions]
-    assert sum(map(is_root, opcodes)) == axes["r"] * axes["unroll"]
+    assert sum(map(is_rsqrt, opcodes)) == axes["r"] * axes["unroll"]
     assert sum(one.startswith("LDG") for one in opcodes) == axes["r"] + 1
     assert sum(one.startswith("LDS") for one in opcodes) == axes["unroll"]
     assert all(".128" in one for one in opcodes if one.startswith(("LDG", "LDS", "STG", "STS")))
@@ -195,7 +195,7 @@ def test_no_thread_of_cutile_repeats_what_another_does(p, tile, resident):
     """Four warps compute, whatever the tile; one that is too small for them would be computed several times."""
     code = compiled("cutile_tiles", {"p": p, "tile": tile, "resident": resident}, "sm_90")
     holding = [
-        sum(is_root(one.opcode) for one in code.instructions[loop.first : loop.last + 1]) for loop in code.loops()
+        sum(is_rsqrt(one.opcode) for one in code.instructions[loop.first : loop.last + 1]) for loop in code.loops()
     ]
     assert min(filter(None, holding)) * 128 == p * tile
     assert [one.opcode for one in code.instructions if one.name in ("LDL", "STL")] == []
