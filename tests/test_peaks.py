@@ -280,7 +280,7 @@ def test_ceilings_that_cannot_be_printed_are_one_sentence(tmp_path, words, said)
 
 def test_a_name_that_is_no_ceiling_leaves_no_folder_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="--only mufu: no ceiling of cpu; accepted: fma"):
+    with pytest.raises(InputError, match="--only mufu: no peak rate of cpu; accepted: fma"):
         CliRunner().invoke(app, ["peaks", "--device", "cpu", "--only", "mufu"], catch_exceptions=False)
     assert list(tmp_path.iterdir()) == []
 

@@ -115,14 +115,14 @@ Opens = Callable[[Changed, tuple[str, ...]], CudaToolkit]
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What a prediction is about, whatever is changed: a variant with its ``axes``, on a device with ``ceilings``."""
+    """What a prediction is about, whatever is changed: a variant with its ``axes``, on a device with peak ``rates``."""
 
     variant: Variant
     dtype: Dtype
     axes: Axes
     bodies: Bodies
     problem: Problem
-    ceilings: Peaks
+    rates: Peaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def ablate(
     n: int,
     dtype: Dtype,
     interaction: Interaction,
-    ceilings: Peaks,
+    rates: Peaks,
     opens: Opens,
     read: Callable[[], Reading | None],
     say: Callable[[str], None],
@@ -195,7 +195,7 @@ def ablate(
             _sample(candidate, settings, read)
     assert original.prepared is not None
     problem = Problem(n, n * n / original.prepared.cycle)
-    subject = Predicted(variant, dtype, axes, bodies, problem, ceilings)
+    subject = Predicted(variant, dtype, axes, bodies, problem, rates)
     for candidate in candidates:
         _predict(candidate, subject, known=original.prepared.insight is None)
     return Ablations(
@@ -253,7 +253,7 @@ def _predict(candidate: _Candidate, subject: Predicted, *, known: bool) -> None:
         candidate.reason = "not predicted: the trip counts of its loops depend on the data"
         return
     architecture = f"sm_{(candidate.toolkit.compute_capability or '9.0').replace('.', '')}"
-    megahertz = float(np.median(candidate.clocks)) if candidate.clocks else subject.ceilings.clock
+    megahertz = float(np.median(candidate.clocks)) if candidate.clocks else subject.rates.clock
     made = Made(candidate.compiled, candidate.shape, candidate.prepared.kernels, architecture, megahertz)
     try:
         candidate.predicted = seconds_of(candidate.change, made, subject)
@@ -271,7 +271,7 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
         InputError: it cannot be compiled or read here.
         UnmodelledError: there is no model of it.
     """
-    variant, ceilings = subject.variant, subject.ceilings
+    variant, rates = subject.variant, subject.rates
     for kernel in made.compiled:
         axes = variant.complete({**subject.axes, **change.axes})
         evaluation = Evaluation(axes, subject.problem.n, made.shape.blocks * made.shape.warps, lambda: subject.bodies)
@@ -280,8 +280,8 @@ def seconds_of(change: Change, made: Made, subject: Predicted) -> float | None:
             change.rsqrts,
         )  # fmt: skip
         if work is not None:
-            costs = costs_of(ceilings)
-            return predict_launch(work, made.shape, subject.problem, made.megahertz, ceilings, costs).seconds
+            costs = costs_of(rates)
+            return predict_launch(work, made.shape, subject.problem, made.megahertz, rates, costs).seconds
     return None
 
 

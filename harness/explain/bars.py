@@ -51,13 +51,13 @@ class Bar:
         return text
 
 
-def bars(explained: Explained, records: Sequence[Record], folder: Path, of_ceilings: Path | None = None) -> list[Bar]:
-    """Divide the time of the record of each case that was asked for; the ceilings are those of ``of_ceilings``.
+def bars(explained: Explained, records: Sequence[Record], folder: Path, of_peaks: Path | None = None) -> list[Bar]:
+    """Divide the time of the record of each case that was asked for; the peak rates are those of ``of_peaks``.
 
     Raises:
         InputError: a case was not measured, or on an architecture for which it was not compiled.
     """
-    device = peaks.read(of_ceilings or folder)
+    device = peaks.read(of_peaks or folder)
     return [
         _bar(explained, side, record_of(case, records, folder), device) for side, case in enumerate(explained.asked)
     ]

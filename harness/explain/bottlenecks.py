@@ -15,12 +15,12 @@ ISSUED = ("arithmetic", "other instructions")
 """Parts of the time in which the schedulers issue."""
 
 
-def limits_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Limit], dict[str, str]]:
+def limits_of(records: Iterable[Record], rates: Peaks) -> tuple[list[Limit], dict[str, str]]:
     """Find the largest part of the time of each record of a direct sum; return also why others have none, by variant.
 
     Records whose kernel is not what this checkout has are left out.
     """
-    return of_each(records, lambda record: limit_of(record, waterfall(record, architecture_of(record), ceilings)))
+    return of_each(records, lambda record: limit_of(record, waterfall(record, architecture_of(record), rates)))
 
 
 def limit_of(record: Record, parts: Iterable[Part]) -> Limit:

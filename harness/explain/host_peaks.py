@@ -1,4 +1,4 @@
-"""The ceilings of the host's processor, measured by loops that Numba compiles for all of its cores."""
+"""The peak rates of the host's processor, measured by loops that Numba compiles for all of its cores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BYTES_READ = 1 << 28
 
 
 def measure_all(say: Callable[[str], None], names: frozenset[str] | None) -> tuple[list[Peak], dict[str, str]]:
-    """Measure each ceiling, or those of ``names``; return them, and the reasons of those that failed."""
+    """Measure each peak rate, or those of ``names``; return them, and the reasons of those that failed."""
     peaks: list[Peak] = []
     failed: dict[str, str] = {}
     for name, measure in _benchmarks().items():

@@ -1,4 +1,4 @@
-"""Measure the ceilings of a device: a GPU through CuPy, a CPU through Numba."""
+"""Measure the peak rates of a device: a GPU through CuPy, a CPU through Numba."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ OF_A_GPU = (*(bench.name for bench in BENCHMARKS), "launch_stream", "launch_smal
 
 
 def check(device: Device, names: Iterable[str]) -> None:
-    """Check names of ceilings.
+    """Check names of peak rates.
 
     Raises:
-        InputError: a name is no ceiling of such a device.
+        InputError: a name is no peak rate of such a device.
     """
     accepted = OF_A_GPU if device.is_gpu else host_peaks.NAMES
     for name in sorted(names):
         if name not in accepted:
-            raise InputError(f"--only {name}: no ceiling of {device.selector}; {nearest(name, list(accepted))}")
+            raise InputError(f"--only {name}: no peak rate of {device.selector}; {nearest(name, list(accepted))}")
 
 
 def measure(
     device: Device, arguments: Sequence[str], say: Callable[[str], None], names: frozenset[str] | None = None
 ) -> Peaks:
-    """Measure each ceiling of a device, or those of ``names``; ``arguments`` are those of the ``gravbench`` command.
+    """Measure each peak rate of a device, or those of ``names``; ``arguments`` are those of the ``gravbench`` command.
 
     ``say`` is told the name of each as it begins. A GPU has to be the first that CUDA sees.
 
@@ -43,25 +43,25 @@ def measure(
     """
     noted = environment.describe([device], arguments)
     if not device.is_gpu:
-        ceilings, failed = host_peaks.measure_all(say, names)
-        return Peaks(device=device.name, ceilings=ceilings, failed=failed, environment=noted)
+        rates, failed = host_peaks.measure_all(say, names)
+        return Peaks(device=device.name, ceilings=rates, failed=failed, environment=noted)
     from gravbench.toolkits.cupy import CupyToolkit
 
     try:
         toolkit = CupyToolkit(measured_peaks.Kernels(), "float32", find(GRAVITY))
     except ToolkitMissingError as error:
-        raise InputError(f"ceilings of a GPU are measured through CuPy: {error}") from error
+        raise InputError(f"peak rates of a GPU are measured through CuPy: {error}") from error
     assert device.uuid is not None
     with sensor(device) as read:
         assert read
-        ceilings, failed = measured_peaks.measure_all(toolkit, read, say, names)
+        rates, failed = measured_peaks.measure_all(toolkit, read, say, names)
     return Peaks(
         device=device.name,
         device_uuid=device.uuid,
         compute_capability=toolkit.compute_capability,
         multiprocessors=toolkit.multiprocessors,
         highest_clock_mhz=driver.clock_hertz() / 1e6,
-        ceilings=ceilings,
+        ceilings=rates,
         failed=failed,
         environment=noted,
     )

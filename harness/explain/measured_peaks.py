@@ -1,4 +1,4 @@
-"""Measure the ceilings of a GPU through CuPy, each after its kernel has computed what it should."""
+"""Measure the peak rates of a GPU through CuPy, each after its kernel has computed what it should."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Kernels:
 def measure_all(
     toolkit: CudaToolkit, read: Callable[[], Reading | None], say: Callable[[str], None], names: frozenset[str] | None
 ) -> tuple[list[Peak], dict[str, str]]:
-    """Measure each ceiling, or those of ``names``; return them, and the reasons of those that failed.
+    """Measure each peak rate, or those of ``names``; return them, and the reasons of those that failed.
 
     ``say`` is told the name of each as it begins.
     """
@@ -190,7 +190,7 @@ class _Bench:
 
 def _launches(toolkit: CudaToolkit) -> Peak:
     empty = toolkit.compile("empty")
-    return _launch_ceiling(
+    return _launch_peak(
         "launch_stream", "time per empty kernel, launched back to back in one stream", lambda: toolkit.time(
             lambda: empty(1, 32), LAUNCHES
         ).seconds
@@ -213,7 +213,7 @@ def _relays(toolkit: CudaToolkit) -> Peak:
     received = toolkit.download(here)
     if not (received == 2).all():
         raise WrongError(f"launch_small computed {received[:3]} instead of 2: it is not measured")
-    return _launch_ceiling(
+    return _launch_peak(
         "launch_small", "a kernel of one word per thread behind another that wrote the words", lambda: toolkit.time(
             there_and_back, LAUNCHES // 2
         ).seconds / 2
@@ -228,14 +228,14 @@ def _graph(toolkit: CudaToolkit) -> Peak:
             empty(1, 32)
 
     replay = toolkit.captured(several)
-    return _launch_ceiling(
+    return _launch_peak(
         "launch_graph", f"time per empty kernel in a CUDA graph of {GRAPH_LAUNCHES}", lambda: toolkit.time(
             replay, LAUNCHES // GRAPH_LAUNCHES
         ).seconds / GRAPH_LAUNCHES
     )  # fmt: skip
 
 
-def _launch_ceiling(name: str, what: str, sample: Callable[[], float]) -> Peak:
+def _launch_peak(name: str, what: str, sample: Callable[[], float]) -> Peak:
     began = perf_counter()
     while perf_counter() - began < WARM_UP_SECONDS:
         sample()

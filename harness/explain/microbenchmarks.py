@@ -1,4 +1,4 @@
-"""The ceilings of a GPU, each by a kernel of ``peaks.cu``: what it is given and has to leave, and what it counts."""
+"""The peak rates of a GPU, each by a kernel of ``peaks.cu``: what it is given and has to leave, and what it counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Left = NDArray[Any] | float | None
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A kernel of ``peaks.cu`` and the ceiling that it shows.
+    """A kernel of ``peaks.cu`` and the peak rate that it shows.
 
     ``takes`` are the arrays that it reads, and ``leaves`` says what each of its threads has to leave after so many
     turns: one value, or one for each lane of a warp; None where it is known of all threads together. ``each`` is what a
@@ -294,4 +294,4 @@ BENCHMARKS: Sequence[Benchmark] = (
         {"LDG": IN_A_ROW}, _at(RING_FAR, 8 * STEP_FAR), type_of_result=np.uint64, chain=True, ring=RING_FAR
     ),
 )  # fmt: skip
-"""Every ceiling of a GPU but those of launches, in the order in which they are shown."""
+"""Every peak rate of a GPU but those of launches, in the order in which they are shown."""

@@ -1,4 +1,4 @@
-"""The time of a record as its machine code, the ceilings of the device and the shape of its launch predict it.
+"""The time of a record as its machine code, the peak rates of the device and the shape of its launch predict it.
 
 One scheduler stands for all: ``schedule`` runs the inner loop of the kernel on as many warps as a multiprocessor holds
 of it. Blocks that do not fill the device once more are its tail. What a variant does beside its main kernel counts as
@@ -28,11 +28,11 @@ from gravbench.model.record import Record
 
 WORD = 4
 LOADED = "mma_mufu"
-"""The ceiling of a kernel with matrix products and rsqrts, during which a multiprocessor counted its clock."""
+"""The peak rate of a kernel with matrix products and rsqrts, during which a multiprocessor counted its clock."""
 PRODUCTS_A_RSQRT = 3 / 4
 """In that kernel."""
 MULTIPROCESSORS = 132
-"""Of an H200, where the ceilings are of no device."""
+"""Of an H200, where the peak rates are of no device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +56,35 @@ class Predicted:
         return self.kernel + self.launch
 
 
-def costs_of(ceilings: Peaks) -> Costs:
-    """Return what instructions cost a scheduler of a device with these ceilings."""
+def costs_of(rates: Peaks) -> Costs:
+    """Return what instructions cost a scheduler of a device with these peak rates."""
 
     def busy(name: str) -> float:
-        return LANES * SCHEDULERS / ceilings.value(name)
+        return LANES * SCHEDULERS / rates.value(name)
 
     wide, narrow = busy("lds_128"), busy("lds_32")
     far, near = busy("ldg_128"), busy("ldg_32")
     red = 4 * narrow
-    if ceilings.measured("red_distinct") and ceilings.multiprocessors:
-        a_clock = ceilings.value("red_distinct") / (ceilings.clock * 1e6 * ceilings.multiprocessors)
+    if rates.measured("red_distinct") and rates.multiprocessors:
+        a_clock = rates.value("red_distinct") / (rates.clock * 1e6 * rates.multiprocessors)
         red = LANES * SCHEDULERS / a_clock
     # A word of each lane, at what a multiprocessor gets of the L2 cache when all of them read or write.
-    word = LANES * WORD * SCHEDULERS * ceilings.clock * 1e6 * (ceilings.multiprocessors or MULTIPROCESSORS)
-    written = ceilings.value("l2_write" if ceilings.measured("l2_write") else "l2_read")
+    word = LANES * WORD * SCHEDULERS * rates.clock * 1e6 * (rates.multiprocessors or MULTIPROCESSORS)
+    written = rates.value("l2_write" if rates.measured("l2_write") else "l2_read")
     shared = {"LDS.32": narrow, "LDS.64": max(narrow, wide / 2), "LDS.128": wide}
     cached = {"LDG.32": near, "LDG.64": max(near, far / 2), "LDG.128": far}
-    latency = {name: ceilings.value("latency_lds") for name in (*shared, "SHFL", "RED", "MOVM")}
-    if ceilings.measured("latency_transpose"):
-        latency["MOVM"] = ceilings.value("latency_transpose")
-    latency |= {name: ceilings.value("latency_l1") for name in (*cached, "LDL")}
+    latency = {name: rates.value("latency_lds") for name in (*shared, "SHFL", "RED", "MOVM")}
+    if rates.measured("latency_transpose"):
+        latency["MOVM"] = rates.value("latency_transpose")
+    latency |= {name: rates.value("latency_l1") for name in (*cached, "LDL")}
     return Costs(
         busy={
             "FMA": max(1.0, busy("fma_1")),
             "ALU": busy("alu"),
             "XU": busy("mufu"),
             "FP64": busy("fp64"),
-            TENSOR: SCHEDULERS / ceilings.value("mma_16"),
-            SMALL_PRODUCT: SCHEDULERS / ceilings.value("mma_8"),
+            TENSOR: SCHEDULERS / rates.value("mma_16"),
+            SMALL_PRODUCT: SCHEDULERS / rates.value("mma_8"),
             "uniform": 2.0,
             "SHFL": busy("shuffle"),
             "MOVM": busy("transpose"),
@@ -92,23 +92,23 @@ def costs_of(ceilings: Peaks) -> Costs:
             WIDENED: busy("widen"),
             "RED": red,
             "STL": word / written,
-            "LDL": word / ceilings.value("l2_read"),
+            "LDL": word / rates.value("l2_read"),
         }
         | shared
         | cached,
         latency=latency
         | {
-            "FMA": ceilings.value("latency_fma"),
-            "XU": ceilings.value("latency_mufu"),
-            "FP64": 2 * ceilings.value("latency_fma"),
-            TENSOR: ceilings.value("latency_lds"),
-            SMALL_PRODUCT: ceilings.value("latency_lds"),
+            "FMA": rates.value("latency_fma"),
+            "XU": rates.value("latency_mufu"),
+            "FP64": 2 * rates.value("latency_fma"),
+            TENSOR: rates.value("latency_lds"),
+            SMALL_PRODUCT: rates.value("latency_lds"),
         },
-        miss=ceilings.value("latency_l2"),
+        miss=rates.value("latency_l2"),
         # Of three operands, two are of one bank.
         operand=busy("fma_3") / 2,
         # What four reciprocal square roots with three products take more than without any.
-        hindrance=max(0.0, busy(LOADED) - busy("mufu")) / PRODUCTS_A_RSQRT if ceilings.measured(LOADED) else 0.0,
+        hindrance=max(0.0, busy(LOADED) - busy("mufu")) / PRODUCTS_A_RSQRT if rates.measured(LOADED) else 0.0,
     )
 
 
@@ -118,24 +118,22 @@ def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
     return sum(_clocks(part.done, warps, shape.together, kept) * part.times for part in work.parts)
 
 
-def predict(record: Record, work: Work, ceilings: Peaks, costs: Costs | None = None) -> Predicted:
-    """Predict the time of a record from the loop of its kernel and the ceilings of its device.
+def predict(record: Record, work: Work, rates: Peaks, costs: Costs | None = None) -> Predicted:
+    """Predict the time of a record from the loop of its kernel and the peak rates of its device.
 
     Raises:
         UnmodelledError: the record does not tell how it was launched.
     """
     case = Problem(record.n, record.evaluated)
-    return predict_launch(
-        work, shape_of(record), case, reported_clock(record, ceilings), ceilings, costs or costs_of(ceilings)
-    )
+    return predict_launch(work, shape_of(record), case, reported_clock(record, rates), rates, costs or costs_of(rates))
 
 
 def predict_launch(
-    work: Work, shape: Shape, problem: Problem, megahertz: float, ceilings: Peaks, costs: Costs
+    work: Work, shape: Shape, problem: Problem, megahertz: float, rates: Peaks, costs: Costs
 ) -> Predicted:
     """Predict the time of an evaluation whose kernel was launched in this shape, at this reported clock in MHz."""
-    hertz = clock_under(work, megahertz, ceilings) * 1e6
-    launch = ceilings.value("launch_stream") + (work.launches - 1) * small_launch(ceilings)
+    hertz = clock_under(work, megahertz, rates) * 1e6
+    launch = rates.value("launch_stream") + (work.launches - 1) * small_launch(rates)
     if work.each is not None:
         return Predicted(_unevenly(work, work.each, shape, costs) / hertz, launch)
     lane = _interactions_of_a_thread(problem, shape, work)
@@ -149,9 +147,9 @@ def predict_launch(
     return Predicted(total / hertz, launch)
 
 
-def small_launch(ceilings: Peaks) -> float:
+def small_launch(rates: Peaks) -> float:
     """Return the seconds of each kernel beside the main one: it reads what the one before it wrote."""
-    return ceilings.value("launch_small" if ceilings.measured("launch_small") else "launch_stream")
+    return rates.value("launch_small" if rates.measured("launch_small") else "launch_stream")
 
 
 def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -> float:
@@ -191,19 +189,19 @@ def _spilling(work: Work, shape: Shape, blocks: int, costs: Costs) -> Costs:
     )
 
 
-def reported_clock(record: Record, ceilings: Peaks) -> float:
+def reported_clock(record: Record, rates: Peaks) -> float:
     """Return the clock that a driver reported in MHz: the median of a record's readings, the highest without any."""
-    return float(median(record.sm_clock_mhz)) if record.sm_clock_mhz else ceilings.clock
+    return float(median(record.sm_clock_mhz)) if record.sm_clock_mhz else rates.clock
 
 
-def clock_under(work: Work, reported: float, ceilings: Peaks) -> float:
+def clock_under(work: Work, reported: float, rates: Peaks) -> float:
     """Return the clock of multiprocessors in MHz that run this kernel while the driver reports another.
 
     They are slower where tensor cores are in use (NVIDIA, H100 whitepaper, table 3), by a single product at a time as
     by many, and the driver does not say so.
     """
     products = any(pipe_of(instruction.opcode) == TENSOR for instruction, _ in work.weighted)
-    return reported * ceilings.share_of_clock(LOADED) if products else reported
+    return reported * rates.share_of_clock(LOADED) if products else reported
 
 
 def architecture_of(record: Record) -> str:
@@ -228,7 +226,7 @@ def _interactions_of_a_thread(problem: Problem, shape: Shape, work: Work) -> flo
 
 
 class _Hashable:
-    """Costs as a key: those of one set of ceilings are one object."""
+    """Costs as a key: those of one set of peak rates are one object."""
 
     def __init__(self, costs: Costs) -> None:
         self.costs = costs

@@ -115,7 +115,7 @@ extern "C" __global__ void mufu(float* out, Mark* marks, const float* in, int tu
     out[place()] = total;
 }
 
-// Eight multiplications and additions beside each reciprocal root keep the FMA pipes as busy as these keep theirs: the ninth
+// Eight multiplications and additions beside each rsqrt keep the FMA pipes as busy as these keep theirs: the ninth
 // instruction shows whether all of them share the slots of issue.
 extern "C" __global__ void mufu_fma(float* out, Mark* marks, const float* in, int turns) {
     float x[LANES], sum[LANES];

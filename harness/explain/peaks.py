@@ -1,6 +1,6 @@
 """What a device does at most of one kind of work: measured by ``gravbench peaks``, or published where it was not.
 
-A ceiling is of one kind of instruction, in a loop of nothing else, or of one kind of traffic. The file of a run folder,
+A peak rate is of one kind of instruction, in a loop of nothing else, or of one kind of traffic. A run folder's file,
 ``ceilings.json``, has all that were measured on one device, with the environment as records have it.
 """
 
@@ -181,7 +181,7 @@ class Peaks(BaseModel, frozen=True):
 
 
 def read(folder: Path) -> Peaks:
-    """Read the ceilings of a run folder; without its file, none is measured.
+    """Read the peak rates of a run folder; without its file, none is measured.
 
     Raises:
         InputError: the file is not what ``gravbench peaks`` writes.

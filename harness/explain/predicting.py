@@ -37,8 +37,8 @@ from gravbench.model.interaction_files import find
 from gravbench.model.variant import Dtype, Variant, discover
 
 
-def again(ablations: Ablations, ceilings: Peaks) -> Ablations:
-    """Return what was found of a kernel with the times and gains that are predicted now, on the device of the ceilings.
+def again(ablations: Ablations, rates: Peaks) -> Ablations:
+    """Return what was found of a kernel with the times and gains that are predicted now, from a device's peak rates.
 
     What had no prediction gets none.
 
@@ -58,7 +58,7 @@ def again(ablations: Ablations, ceilings: Peaks) -> Ablations:
         seconds = (
             None
             if outcome.predicted_seconds is None
-            else _seconds(variant, ablations, outcome, now[outcome.name], ceilings)
+            else _seconds(variant, ablations, outcome, now[outcome.name], rates)
         )
         first = first or seconds
         gain = first / seconds if first and seconds else None
@@ -66,16 +66,16 @@ def again(ablations: Ablations, ceilings: Peaks) -> Ablations:
     return ablations.model_copy(update={"outcomes": outcomes})
 
 
-def _seconds(variant: Variant, ablations: Ablations, outcome: Outcome, change: Change, ceilings: Peaks) -> float | None:
+def _seconds(variant: Variant, ablations: Ablations, outcome: Outcome, change: Change, rates: Peaks) -> float | None:
     """Predict the seconds of an evaluation after a change; None where no kernel of it has a loop over interactions."""
     axes = variant.complete({**ablations.axes, **change.axes})
     dtype: Dtype = "float64" if ablations.dtype == "float64" else "float32"
-    architecture = f"sm_{(ceilings.compute_capability or '9.0').replace('.', '')}"
-    multiprocessors = ceilings.multiprocessors or MULTIPROCESSORS
+    architecture = f"sm_{(rates.compute_capability or '9.0').replace('.', '')}"
+    multiprocessors = rates.multiprocessors or MULTIPROCESSORS
     bodies = generators.plummer(ablations.n, 1, 0.025)
     launches = launches_of(variant, axes, dtype, find(GRAVITY), bodies, multiprocessors)
     problem = Problem(ablations.n, ablations.n * ablations.n / launches.cycle)
-    subject = Predicted(variant, dtype, ablations.axes, bodies, problem, ceilings)
+    subject = Predicted(variant, dtype, ablations.axes, bodies, problem, rates)
     for kernel in launches.kernels:
         if kernel.stem not in launches.shapes:
             continue
@@ -83,7 +83,7 @@ def _seconds(variant: Variant, ablations: Ablations, outcome: Outcome, change: C
         shared, registers = shared_of(change.text, kernel, architecture, dtype, change.options)
         resident = occupancy(architecture, threads, outcome.registers or registers, shared).blocks
         shape = Shape(blocks, -(-threads // LANES), resident, multiprocessors)
-        made = Made((kernel,), shape, launches.count, architecture, outcome.sm_clock_mhz or ceilings.clock)
+        made = Made((kernel,), shape, launches.count, architecture, outcome.sm_clock_mhz or rates.clock)
         seconds = seconds_of(change, made, subject)
         if seconds is not None:
             return seconds
@@ -101,8 +101,8 @@ def main(words: Sequence[str] | None = None) -> int:
             raise InputError(lacking)
         if not (results := read_all(given.folder)):
             raise InputError(f"{given.folder}: it has no {FILE}, which `gravbench ablate` writes")
-        ceilings = kept.read(given.folder)
-        path = write([again(result, ceilings) for result in results], given.folder)
+        rates = kept.read(given.folder)
+        path = write([again(result, rates) for result in results], given.folder)
         sys.stdout.write(f"{path}\n")
 
     return exit_code_of(parser.prog, work)

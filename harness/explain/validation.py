@@ -105,12 +105,12 @@ def typical(all_errors: Iterable[Errors]) -> float | None:
     return median(magnitudes) if magnitudes else None
 
 
-def errors_of(records: Iterable[Record], ceilings: Peaks) -> tuple[list[Errors], dict[str, str]]:
+def errors_of(records: Iterable[Record], rates: Peaks) -> tuple[list[Errors], dict[str, str]]:
     """Compare predicted with measured times, by variant; return also why records of a variant have no model.
 
     Records whose kernel is not what this checkout has are left out.
     """
-    comparisons, without = of_each(records, lambda record: compared(record, ceilings))
+    comparisons, without = of_each(records, lambda record: compared(record, rates))
     return by_variant(comparisons), without
 
 
@@ -128,7 +128,7 @@ def of_each(records: Iterable[Record], explain: Callable[[Record], Result]) -> t
     return results, without
 
 
-def compared(record: Record, ceilings: Peaks) -> Compared:
+def compared(record: Record, rates: Peaks) -> Compared:
     """Predict the time of a record.
 
     Raises:
@@ -137,7 +137,7 @@ def compared(record: Record, ceilings: Peaks) -> Compared:
     """
     assert record.median_seconds  # it is one that the model is for
     work = work_of(record, architecture_of(record), shape_of(record))
-    seconds = predict(record, work, ceilings, costs_of(ceilings)).seconds
+    seconds = predict(record, work, rates, costs_of(rates)).seconds
     device = record.device or "an unknown device"
     times = six_digits(record.median_seconds), six_digits(seconds)
     return Compared(record.variant, device, record.n, record.label, *times)

@@ -40,7 +40,7 @@ class Part:
     reason: str
 
 
-def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | None = None) -> tuple[Part, ...]:
+def waterfall(record: Record, architecture: str, rates: Peaks, kernel: str | None = None) -> tuple[Part, ...]:
     """Divide the time of a record among its causes; the last part, ``UNEXPLAINED``, may be below zero.
 
     It is that of ``kernel``, or of the first one that has a loop over interactions.
@@ -52,12 +52,12 @@ def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | 
             interactions.
         InputError: the kernel cannot be compiled or read here.
     """
-    shape, costs = shape_of(record), costs_of(ceilings)
+    shape, costs = shape_of(record), costs_of(rates)
     work = work_of(record, architecture, shape, kernel)
     assert record.median_seconds is not None
     measured = record.median_seconds * PICO / record.evaluated
     # One instruction of an interaction, on all schedulers of the device at its highest clock.
-    slot = PICO / (shape.multiprocessors * SCHEDULERS * LANES * ceilings.clock * 1e6)
+    slot = PICO / (shape.multiprocessors * SCHEDULERS * LANES * rates.clock * 1e6)
     everything = work.length
     needed = sum(times for instruction, times in work.weighted if pipe_of(instruction.opcode) in NEEDED)
     blocks = shape.most
@@ -68,45 +68,45 @@ def waterfall(record: Record, architecture: str, ceilings: Peaks, kernel: str | 
     units = max(everything, per_interaction(operands=False))
     banks = max(units, per_interaction(operands=True))
     waiting = max(banks, clocks_of(work, shape, blocks, costs))
-    predicted = predict(record, work, ceilings, costs)
-    reported = reported_clock(record, ceilings)
-    actual = clock_under(work, reported, ceilings)
+    predicted = predict(record, work, rates, costs)
+    reported = reported_clock(record, rates)
+    actual = clock_under(work, reported, rates)
     # What is launched beside the kernel's own stage is in the time of the others.
     launches = 1 if work.stage else work.launches
-    at_highest = predicted.kernel * actual / ceilings.clock * PICO / record.evaluated
+    at_highest = predicted.kernel * actual / rates.clock * PICO / record.evaluated
     parts = [
         Part("arithmetic", needed * slot, f"{needed:.2f} arithmetic instructions per interaction"),
         Part("other instructions", (everything - needed) * slot, _others(work, everything - needed)),
-        Part("pipes", (units - everything) * slot, _units(work, costs, units - everything, ceilings)),
-        Part("register banks", (banks - units) * slot, _banks(work, banks - units, ceilings)),
-        Part("latency", (waiting - banks) * slot, _latency(shape, waiting - banks, ceilings)),
+        Part("pipes", (units - everything) * slot, _units(work, costs, units - everything, rates)),
+        Part("register banks", (banks - units) * slot, _banks(work, banks - units, rates)),
+        Part("latency", (waiting - banks) * slot, _latency(shape, waiting - banks, rates)),
         Part("tail of the grid", at_highest - waiting * slot, _tail(shape, work)),
         Part(
             "clock",
-            (predicted.kernel - predicted.kernel * actual / ceilings.clock) * PICO / record.evaluated,
-            _clock(reported, actual, ceilings),
+            (predicted.kernel - predicted.kernel * actual / rates.clock) * PICO / record.evaluated,
+            _clock(reported, actual, rates),
         ),
         Part(
             "launch",
-            (ceilings.value("launch_stream") + (launches - 1) * small_launch(ceilings)) * PICO / record.evaluated,
-            _launches(launches, ceilings),
+            (rates.value("launch_stream") + (launches - 1) * small_launch(rates)) * PICO / record.evaluated,
+            _launches(launches, rates),
         ),
     ]
     if work.stage:
-        parts.append(_other_stages(record, work, ceilings))
+        parts.append(_other_stages(record, work, rates))
     rest = measured - sum(part.picoseconds for part in parts)
     return (*parts, Part(UNEXPLAINED, rest, f"not explained by the model, {rest / measured:+.1%} of the time"))
 
 
-def _other_stages(record: Record, work: Work, ceilings: Peaks) -> Part:
+def _other_stages(record: Record, work: Work, rates: Peaks) -> Part:
     """Return what is launched beside the stage of the kernel."""
-    stages, small = record.stages_seconds, small_launch(ceilings)
+    stages, small = record.stages_seconds, small_launch(rates)
     assert record.median_seconds is not None
     seconds = record.median_seconds - stages[work.stage]
     least = (work.launches - 1) * small
     if seconds < least:  # a stage that is measured separately takes longer
         seconds = least
-        reason = f"{work.launches - 1} small kernels of {1e6 * small:.2f} µs each ({ceilings.source('launch_small')})"
+        reason = f"{work.launches - 1} small kernels of {1e6 * small:.2f} µs each ({rates.source('launch_small')})"
     else:
         others = ", ".join(f"{name} {1e6 * of_stage:.0f}" for name, of_stage in stages.items() if name != work.stage)
         reason = (
@@ -135,7 +135,7 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
 
 
-def _units(work: Work, costs: Costs, extra: float, ceilings: Peaks) -> str:
+def _units(work: Work, costs: Costs, extra: float, rates: Peaks) -> str:
     spent: dict[str, float] = {}
     for instruction, times in work.weighted:
         unit = unit_of(kind_of(instruction))
@@ -145,23 +145,22 @@ def _units(work: Work, costs: Costs, extra: float, ceilings: Peaks) -> str:
     fullest = max(spent, key=lambda unit: spent[unit])
     return (
         f"{extra:.2f} clocks in which warps wait for a pipe; the busiest, {fullest}, is busy for"
-        f" {spent[fullest]:.1f} clocks per warp interaction ({ceilings.source('mufu', 'lds_128', 'alu')})"
+        f" {spent[fullest]:.1f} clocks per warp interaction ({rates.source('mufu', 'lds_128', 'alu')})"
     )
 
 
-def _banks(work: Work, extra: float, ceilings: Peaks) -> str:
+def _banks(work: Work, extra: float, rates: Peaks) -> str:
     each = sum(max(pair) * part.done.turns * part.times for part in work.parts for pair in operands(part.done.inner))
     return (
         f"{extra:.2f} clocks: the busier register bank delivers {each:.1f} operands per interaction, one per clock"
-        f" ({ceilings.source('fma_3')})"
+        f" ({rates.source('fma_3')})"
     )
 
 
-def _latency(shape: Shape, extra: float, ceilings: Peaks) -> str:
+def _latency(shape: Shape, extra: float, rates: Peaks) -> str:
     warps = shape.warps_of(shape.most)
     return (
-        f"{extra:.2f} clocks in which {_stalled(warps)}"
-        f" ({ceilings.source('latency_mufu', 'latency_lds', 'latency_l2')})"
+        f"{extra:.2f} clocks in which {_stalled(warps)} ({rates.source('latency_mufu', 'latency_lds', 'latency_l2')})"
     )
 
 
@@ -169,22 +168,22 @@ def _stalled(warps: int) -> str:
     return f"none of the scheduler's {warps} warps can issue" if warps > 1 else "the scheduler's only warp cannot issue"
 
 
-def _clock(reported: float, actual: float, ceilings: Peaks) -> str:
-    highest = f"the highest clock is {ceilings.clock:,.0f} MHz"
+def _clock(reported: float, actual: float, rates: Peaks) -> str:
+    highest = f"the highest clock is {rates.clock:,.0f} MHz"
     if actual == reported:
         return f"it ran at {actual:,.0f} MHz; {highest}"
     return (
         f"the driver reported {reported:,.0f} MHz, but with matrix products multiprocessors run at {actual:,.0f} MHz"
-        f" ({ceilings.source(LOADED)}); {highest}"
+        f" ({rates.source(LOADED)}); {highest}"
     )
 
 
-def _launches(launches: int, ceilings: Peaks) -> str:
-    first, small = (1e6 * seconds for seconds in (ceilings.value("launch_stream"), small_launch(ceilings)))
+def _launches(launches: int, rates: Peaks) -> str:
+    first, small = (1e6 * seconds for seconds in (rates.value("launch_stream"), small_launch(rates)))
     if launches == 1:
-        return f"1 launch of {first:.2f} µs ({ceilings.source('launch_stream')})"
+        return f"1 launch of {first:.2f} µs ({rates.source('launch_stream')})"
     each = f"{first:.2f} µs each" if small == first else f"{first:.2f} µs for the first, {small:.2f} µs for each other"
-    return f"{launches} launches, {each} ({ceilings.source('launch_stream')})"
+    return f"{launches} launches, {each} ({rates.source('launch_stream')})"
 
 
 def _tail(shape: Shape, work: Work) -> str:
