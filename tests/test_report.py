@@ -17,8 +17,13 @@ from gravbench.config.published import find, load
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import CPU, discover
+from gravbench.report.markdown import markdown
+from gravbench.report.page import html
 from gravbench.report.provenance import Here
+from gravbench.report.reported import report_json
 from gravbench.report.section import Column, Part, Section, Table
+from gravbench.report.sections import every
+from gravbench.report.sections.content import Content
 from gravbench.report.sections.loads import loads_of
 from gravbench.report.terminal import sections
 from gravbench.report.terminal.sections import render_section
@@ -726,3 +731,37 @@ def test_both_errors_are_shown_where_records_have_them() -> None:
     assert "of contributions" not in ladder_markdown([record("naive")], PARENTS, {})
     assert "max error of contributions" in ladder_markdown([both], PARENTS, {})
     assert "| 3.3e-07 |" in ladder_markdown([both], PARENTS, {})
+
+
+def test_a_new_section_is_shown_in_a_terminal_markdown_page_and_json(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = Table([Column("name", str, text=True), Column("empty", lambda _: "", 1)], ["x|y"])
+    mine = Section("mine", "My section", "How to read it.", [Part("A part", table=table, lines=["A line."])], ["~ why"])
+    extended = (*every.SECTIONS, lambda _: mine)
+    monkeypatch.setattr(every, "SECTIONS", extended)
+    monkeypatch.setattr(html, "SECTIONS", extended)
+    content = Content([[record("naive")]], PARENTS)
+    file = io.StringIO()
+    sections.render_sections(every.sections(content), Console(file=file, width=80))
+    printed = file.getvalue().partition("My section")[2].splitlines()[1:]
+    assert [line.strip() for line in printed if line] == [
+        *("How to read it.", "A part", "name", "────", "x|y", "A line.", "~ why")
+    ]
+    assert markdown([mine]).split("\n\n") == [
+        *("## My section", "How to read it.", "**A part**", "| name |\n| --- |\n| x\\|y |", "- A line.", "`~` why\n")
+    ]
+    assert report_json(content, "run")["sections"][-1] == {
+        "name": "mine",
+        "title": "My section",
+        "introduction": "How to read it.",
+        "parts": [
+            {"title": "A part", "introduction": [], "facts": {}, "columns": ["name"], "rows": [["x|y"]],
+             "lines": ["A line."], "notes": []}
+        ],
+        "notes": ["~ why"],
+    }  # fmt: skip
+    page = html.page([html.Run("run", [record("naive")], [])], discover())
+    shown_there = page.partition("<summary>My section</summary>")[2].partition("</section>")[0]
+    for words in ("How to read it.", "Numbers: A part", '<th scope="row">x|y</th>', "A line.", "~ why"):
+        assert words in shown_there

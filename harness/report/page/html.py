@@ -39,10 +39,13 @@ from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.report.provenance import Here, signs
 from gravbench.report.section import Part
-from gravbench.report.sections import gpus, ladder, stages
+from gravbench.report.sections import ladder
+from gravbench.report.sections import run as run_of
+from gravbench.report.sections.arena import arena
 from gravbench.report.sections.content import Content
+from gravbench.report.sections.every import SECTIONS
+from gravbench.report.sections.fastest import fastest
 from gravbench.report.sections.published import values_and_claims
-from gravbench.report.sections.run import cards
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, together
 from gravbench.verdicts.question import USUAL, Question
@@ -51,8 +54,8 @@ from gravbench.verdicts.uncertainty import Uncertainties
 HERE = Path(__file__).parent
 MOST_RECORDS = 10_000
 """Rows of the table of records; a browser would be slow with many more."""
-TABLES = (ladder.configurations, gpus.gpus, stages.stages, stages.accuracy, stages.counters)
-"""Sections whose tables the page has folded, beside those that stand below figures."""
+ELSEWHERE = (run_of.conditions, fastest, ladder.ladder, run_of.anchors, run_of.cards, arena, values_and_claims)
+"""Sections of which the page shows all in a place of their own; it has the others folded."""
 MOST_ANSWERS = 3
 """Headlines of one device that the page begins with; the others of the device are below them, folded."""
 # Nothing may be fetched, and only the scripts with these hashes run. Vega compiles the expressions of charts, in which
@@ -187,7 +190,7 @@ def page(
         # Of the GPUs' conditions and of the CPUs', those with most variants.
         main=[next(alike) for _, alike in groupby(drawn.groups, lambda group: group.shared.cpu)],
         order=ranking.ladder_order({record.variant for record in cases}, content.parents),
-        tables=[section for build in TABLES if (section := build(content))],
+        tables=[section for build in SECTIONS if build not in ELSEWHERE and (section := build(content))],
         specs={},
         texts=texts,
         config=charts.dressed({})["config"],
@@ -290,7 +293,7 @@ def _template() -> Template:
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
     made.globals.update(rate=kinds.rate, winning=winning, sources=sources, place=_place, signs=signs)
-    made.globals.update(cards=cards, ladder_part=ladder.ladder_part, source_section=values_and_claims)
+    made.globals.update(cards=run_of.cards, ladder_part=ladder.ladder_part, source_section=values_and_claims)
     return made.get_template("page.html")
 
 
