@@ -22,6 +22,8 @@ from gravbench.config.numbers import NUMBER, number
 from gravbench.errors import InputError, Mistakes, Place, shortened
 from gravbench.model import files
 
+TOO_DEEP = f"nested too deeply; accepted: up to {MOST_LEVELS} levels"
+
 try:
     from yaml import CSafeLoader as Loader  # ten times as fast
 except ImportError:  # PyYAML was built without libyaml
@@ -102,6 +104,8 @@ def read(path: Path, mistakes: Mistakes | None = None, *, keys: str = "n and var
         mark = error.problem_mark or error.context_mark
         # libyaml sees the end of a file behind its last line.
         line = f", line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
+        if "nesting depth" in (error.problem or ""):  # libyaml's own limit, which it meets while it looks ahead
+            raise InputError(f"{path}{line}: {TOO_DEEP}") from error
         raise InputError(f"{path}{line}: invalid YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise InputError(f"{path}: invalid YAML: {error}") from error
@@ -123,7 +127,7 @@ def _measure(path: Path, text: str) -> None:
 def _check(path: Path, part: yaml.Node | yaml.Event, levels: int, parts: int) -> None:
     where = f"{path}, line {part.start_mark.line + 1}" if part.start_mark else str(path)
     if levels > MOST_LEVELS:
-        raise InputError(f"{where}: nested too deeply; accepted: up to {MOST_LEVELS} levels")
+        raise InputError(f"{where}: {TOO_DEEP}")
     if parts > MOST_PARTS:
         raise InputError(f"{where}: too many values with aliases expanded; accepted: up to {MOST_PARTS}")
 
