@@ -23,9 +23,9 @@ def gravbench(folder, *words):
     """Do what ``gravbench`` does, in a process that finds the toolkit, as all that it starts do."""
     there = os.pathsep.join([str(FOLDER), os.environ.get("PYTHONPATH", "")])
     run = [sys.executable, "-m", "gravbench", *words]
-    return subprocess.run(
-        run, cwd=folder, env=os.environ | {"PYTHONPATH": there}, capture_output=True, text=True, timeout=250
-    )
+    # The folder of its variants is remembered, and for no other test.
+    environment = os.environ | {"PYTHONPATH": there, "XDG_STATE_HOME": str(folder / "state")}
+    return subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, timeout=250)
 
 
 @pytest.fixture(scope="module")
