@@ -9,7 +9,7 @@ from rich.console import Console
 from gravbench.report.names import count
 from gravbench.report.section import Part, Section
 from gravbench.report.terminal.printing import GAP, heading, say, say_all, say_facts, subsection
-from gravbench.report.terminal.table import left_out, table
+from gravbench.report.terminal.table import fitted
 
 MOST_ROWS = 500
 """Rows of one section: more than anybody reads in a terminal."""
@@ -56,8 +56,8 @@ def render_part(part: Part, console: Console, most_rows: int = MOST_ROWS) -> lis
     say_all(console, part.introduction)
     if part.table:
         columns, rows = part.table.columns, part.table.rows[:most_rows]
-        console.print(table(console, columns, rows))
-        hidden = left_out(console, columns, rows)
+        made, hidden = fitted(console, columns, rows)
+        console.print(made)
     for line in part.lines if part.table else part.lines[:most_rows]:
         say(console, line, part.style(line), indent=GAP * bool(part.title and not part.table))
     say_all(console, part.notes, "yellow")

@@ -35,7 +35,12 @@ class _Filled(Generic[_Row]):
 
 def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> Table:
     """Lay ``rows`` out in as many of the columns as the console has room for; the empty ones are left out."""
-    _, shown, gap = _chosen(console, columns, rows)
+    return fitted(console, columns, rows)[0]
+
+
+def fitted(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> tuple[Table, list[str]]:
+    """Lay them out likewise, and name the columns that the console has no room for."""
+    useful, shown, gap = _chosen(console, columns, rows)
     lines = max(filled.column.header.count("\n") for filled in shown)
     made = bare_table(gap - 1)
     for filled, width in zip(shown, _widths(shown, console.width, gap), strict=True):
@@ -44,13 +49,7 @@ def table(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row
         made.add_column(Text(header), justify="left" if column.text else "right", width=width, overflow="fold")
     for cells in zip(*(filled.cells for filled in shown), strict=True):
         made.add_row(*(Text(cell, filled.column.style_of(cell)) for filled, cell in zip(shown, cells, strict=True)))
-    return made
-
-
-def left_out(console: Console, columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> list[str]:
-    """Name the columns of a table that the console has no room for."""
-    useful, shown, _ = _chosen(console, columns, rows)
-    return [filled.column.name for filled in useful if filled not in shown]
+    return made, [filled.column.name for filled in useful if filled not in shown]
 
 
 def _chosen(
