@@ -12,8 +12,8 @@ from gravbench.model.quantities import QUANTITIES
 from gravbench.model.record import Record
 from gravbench.model.variant import Variant
 from gravbench.report.names import joined
-from gravbench.report.numbers import number
-from gravbench.verdicts.ranking import is_partial
+from gravbench.report.numbers import milliseconds, number
+from gravbench.verdicts.ranking import is_partial, seconds
 
 NOT_RECORDED = "not recorded"
 PARTIAL = "<"
@@ -34,6 +34,16 @@ CUT_SHORT_NOTE = (
     f"{CUT_SHORT} outraced: sampling stopped once it was clear that another case is faster; to measure how far it is "
     "behind: gravbench run SWEEP --search all --resume --out FOLDER"
 )
+
+
+def milliseconds_of(record: Record) -> str:
+    """Write the time of an evaluation, with the sign of one that was outraced."""
+    return milliseconds(seconds(record)) + f" {CUT_SHORT}" * record.outraced
+
+
+def cut_short_notes(records: Iterable[Record]) -> list[str]:
+    """Say below a table what that sign means, where a record has it."""
+    return [CUT_SHORT_NOTE] * any(record.outraced for record in records)
 
 
 NARROW = "*"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gravbench.report.names import count, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, relative_error
-from gravbench.report.provenance import CUT_SHORT_NOTE, Here
+from gravbench.report.provenance import Here, cut_short_notes
 from gravbench.report.section import Column, Part, Section, Table
 from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
@@ -39,7 +39,7 @@ def arena_part(shown: Arena, here: Here, title: str) -> Part:
     if shown.dominated:
         notes.append(f"left out: {count(shown.dominated, 'direct sum')} no better in time or error than another one.")
     notes += here.notes((point.record for point in shown.points), "point")
-    notes += [CUT_SHORT_NOTE] * any(point.record.outraced for point in shown.points)
+    notes += cut_short_notes(point.record for point in shown.points)
     return Part(title, table=Table(_columns(here), shown.points), notes=notes)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gravbench.model.record import Record
 from gravbench.report.names import drift_notes, drift_signs
-from gravbench.report.numbers import milliseconds, number, times
-from gravbench.report.provenance import CUT_SHORT, CUT_SHORT_NOTE
+from gravbench.report.numbers import number, times
+from gravbench.report.provenance import cut_short_notes, milliseconds_of
 from gravbench.report.section import Column, Part, Section, Table
 from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
@@ -26,8 +26,7 @@ def gpus(content: Content) -> Section | None:
         drifted = content.drifted(chosen, shared)
         title = f"{name}, {content.names.title(shared)}{drift_signs(drifted)}"
         parts.append(Part(title, table=Table(_columns(chosen), chosen)))
-        cut_short = [CUT_SHORT_NOTE] * any(record.outraced for record in chosen)
-        notes |= dict.fromkeys([*cut_short, *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
     return Section("gpus", "Several GPUs", READING, parts, list(notes)) if groups else None
 
 
@@ -43,7 +42,7 @@ def _columns(records: list[Record]) -> list[Column[Record]]:
     return [
         Column("n", lambda record: f"{record.n:,}"),
         Column("GPUs", lambda record: str(record.gpus)),
-        Column("ms", lambda record: milliseconds(ranking.seconds(record)) + f" {CUT_SHORT}" * record.outraced),
+        Column("ms", milliseconds_of),
         Column("1e9 int./s", lambda record: number(times(ranking.speed(record), 1e-9))),
         Column("× one", lambda record: "" if (times_one := gain(record)) is None else f"{times_one:.2f}"),
         Column("efficiency", efficiency),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from gravbench.model.record import Record
 from gravbench.report.names import WORST_BUT_TENTH, drift_notes, drift_signs
 from gravbench.report.numbers import milliseconds, relative_error
-from gravbench.report.provenance import CUT_SHORT, CUT_SHORT_NOTE
+from gravbench.report.provenance import cut_short_notes, milliseconds_of
 from gravbench.report.section import Column, Part, Section, Table
 from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
@@ -51,7 +51,7 @@ def stages(content: Content) -> Section | None:
             records = chosen[first : first + SIZES_AT_ONCE]
             used = [f"n = {record.n:,}: {record.toolkit}, {record.configuration}" for record in records]
             parts.append(Part(next(titles, ""), table=_stage_table(records), lines=used, style=lambda _: "dim"))
-        notes |= dict.fromkeys([*_cut_short(chosen), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
     return Section("stages", "The stages", STAGES, parts, list(notes)) if fastest else None
 
 
@@ -69,7 +69,7 @@ def _stage_rows(records: Sequence[Record]) -> Iterator[StageRow]:
     for name in dict.fromkeys(name for seconds in every for name in seconds):
         yield name, [milliseconds(seconds.get(name)) for seconds in every]
     yield "sum", [milliseconds(sum(seconds.values())) for seconds in every]
-    yield "measured total", list(map(_ms, records))
+    yield "measured total", list(map(milliseconds_of, records))
     for name in dict.fromkeys(name for record in records for name in record.stages_bytes):
         yield f"{name}, GB/s", [_rate(record, name) for record in records]
     yield "longest", [max(seconds, key=seconds.__getitem__) for seconds in every]
@@ -91,7 +91,7 @@ def accuracy(content: Content) -> Section | None:
         drifted = content.drifted(chosen, shared)
         title = f"{name}, n = {n:,}, {content.names.title(shared)}{drift_signs(drifted)}"
         parts.append(Part(title, table=Table(_accuracy(max(map(ranking.seconds, chosen))), chosen)))
-        notes |= dict.fromkeys([*_cut_short(chosen), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
     reading = ACCURACY.format(WORST_BUT_TENTH * has_p90)
     return Section("accuracy", "Speed and accuracy", reading, parts, list(notes)) if groups else None
 
@@ -99,7 +99,7 @@ def accuracy(content: Content) -> Section | None:
 def _accuracy(slowest: float) -> list[Column[Record]]:
     return [
         Column("theta", lambda record: str(record.axes["theta"])),
-        Column("ms", _ms),
+        Column("ms", milliseconds_of),
         Column("bodies", lambda record: f"{record.computed.get('body_body', 0):,.0f}"),
         Column("cells", lambda record: f"{_cells(record):,.0f}"),
         Column("median", lambda record: relative_error(record.error_median)),
@@ -128,16 +128,8 @@ def counters(content: Content) -> Section | None:
     for shared, alike in sorted(ranking.grouped(counted, ranking.conditions).items()):
         drifted = content.drifted(alike, shared)
         parts.append(Part(content.names.title(shared) + drift_signs(drifted), table=Table(_COUNTERS, alike)))
-        notes |= dict.fromkeys([*_cut_short(alike), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(alike), *drift_notes(drifted)])
     return Section("counters", "Counters", COUNTERS, parts, list(notes))
-
-
-def _ms(record: Record) -> str:
-    return milliseconds(ranking.seconds(record)) + f" {CUT_SHORT}" * record.outraced
-
-
-def _cut_short(records: Sequence[Record]) -> list[str]:
-    return [CUT_SHORT_NOTE] * any(record.outraced for record in records)
 
 
 def _percent(name: str) -> Callable[[Record], str]:
@@ -170,7 +162,7 @@ _COUNTERS: list[Column[Record]] = [
         text=True,
         breaks=True,
     ),
-    Column("ms", _ms),
+    Column("ms", milliseconds_of),
     Column("occu-\npancy", _percent("achieved_occupancy")),
     Column("thre-\nads", _threads),
     Column("instr.", _instructions),
