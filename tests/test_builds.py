@@ -217,6 +217,11 @@ def task_of(case):
     return Task(case, None, CARD)
 
 
+def listed(cases):
+    first, *others = map(task_of, cases)
+    return first, others
+
+
 @pytest.fixture
 def pool_of(tmp_path):
     """Make pools of one builder, and have them build cases."""
@@ -228,7 +233,7 @@ def pool_of(tmp_path):
             stack.callback(pool.close)
 
             def built(*cases):
-                pool.want([task_of(case) for case in cases], place)
+                pool.want(*listed(cases), place)
                 deadline = time.monotonic() + 60
                 while not all(pool.is_done(task_of(case)) for case in cases):
                     assert time.monotonic() < deadline
@@ -258,13 +263,19 @@ def test_a_build_without_an_end_is_ended(tmp_path, pool_of):
 def test_a_pool_looks_only_so_far_ahead_and_leaves_devices_without_a_target_to_their_sessions(pool_of):
     pool, _, place = pool_of()
     pool.suspend()
-    pool.want([task_of(NAIVE.model_copy(update={"n": 100 + number})) for number in range(100)], place)
+    pool.want(*listed(NAIVE.model_copy(update={"n": 100 + number}) for number in range(100)), place)
     assert len(pool._wanted) == builds.AHEAD
     assert not pool._builders
     other = Task(NAIVE, None, Device("cpu", "a processor"))
     assert pool.is_done(other)
-    pool.want([other], place)
+    pool.want(other, [], place)
     assert len(pool._wanted) == builds.AHEAD
+    # Of a search, the next case may be any: it is built before all others, however many these are.
+    for number in (500, 102):
+        soon = NAIVE.model_copy(update={"n": number})
+        pool.want(task_of(soon), [], place)
+        assert next(iter(pool._wanted.values())) == (soon, H200)
+    assert len(pool._wanted) == builds.AHEAD + 1
 
 
 def stands_still(process):
@@ -276,7 +287,7 @@ def stands_still(process):
 def test_a_suspended_pool_stands_still_with_all_that_it_started_and_its_time_does_not_count(tmp_path, pool_of):
     variant_file(tmp_path, "import subprocess; subprocess.run(['sleep', '100'])")
     pool, _, place = pool_of()
-    pool.want([task_of(MINE)], place)
+    pool.want(task_of(MINE), [], place)
     (builder,) = pool._builders
     process = builder.process.root
     deadline = time.monotonic() + 60
@@ -287,7 +298,7 @@ def test_a_suspended_pool_stands_still_with_all_that_it_started_and_its_time_doe
     while not stands_still(process) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert stands_still(process)
-    pool.want([task_of(NAIVE)], place)
+    pool.want(task_of(NAIVE), [], place)
     pool.step(place)
     assert len(pool._builders) == 1
     assert pool.waits_for == [], "or the engine would not sleep while a case is measured"

@@ -55,8 +55,9 @@ def task_of(number, device, *, gpus=1, anchor=0, toolkit="cupy"):
 class World:
     """What a pretended host has: sessions, builds, and a clock that goes on when the engine sleeps."""
 
-    def __init__(self, chance, ends=(), needs_host=()):
+    def __init__(self, chance, ends=(), needs_host=(), unbuilt=0.5):
         self.chance = chance
+        self.unbuilt = unbuilt
         self.ends = dict(ends)
         self.needs_host = set(needs_host)
         self.rounds = 0
@@ -70,14 +71,14 @@ class World:
 
     waits_for = ()
 
-    def want(self, tasks, _):
-        assert tasks
+    def want(self, task, upcoming, _):
+        """Builds are done at some time."""
 
     def step(self, _):
         """Builds go on by themselves."""
 
     def is_done(self, task):  # noqa: ARG002
-        return not self.are_suspended and self.chance.random() < 0.5
+        return not self.are_suspended and self.chance.random() >= self.unbuilt
 
     def suspend(self):
         self.are_suspended = True
@@ -307,13 +308,25 @@ def test_a_run_that_is_stopped_at_any_moment_leaves_nothing(drawn, moment):
 
 
 def test_a_device_does_its_tasks_in_order_by_one_session_and_says_each_stage():
-    world, tasks = World(random.Random(1)), [task_of(number, gpu(0)) for number in range(4)]
+    world, tasks = World(random.Random(1), unbuilt=0), [task_of(number, gpu(0)) for number in range(4)]
     events = list(events_of(world, tasks))
     assert [event.task for event in events if isinstance(event, Done)] == tasks
     opened = [session for session in world.sessions if session.started]
     assert len(opened) == 1
     stages = [event.stage for event in events if isinstance(event, Does) and event.task == tasks[2]]
     assert [stage for stage in stages if stage not in ("building", "starting")] == list(STAGES)
+
+
+def test_what_is_built_comes_before_what_is_not_up_to_the_next_anchor():
+    card, anchors = gpu(0), {0: 1, 3: 2, 6: 3}
+    tasks = [task_of(0 if place in anchors else place, gpu(0), anchor=anchors.get(place, 0)) for place in range(7)]
+    several = task_of(9, gpu(0), gpus=2)
+    queue = Queue([*tasks, several], lambda task, device: task.fingerprint)  # noqa: ARG005
+    built = {tasks[2].case.n, tasks[5].case.n, several.case.n}
+    order = []
+    while taken := queue.next(card, lambda task: task.case.n in built):
+        order.append(taken[0])
+    assert order == [tasks[place] for place in (0, 2, 1, 3, 5, 4, 6)] + [several]
 
 
 def test_a_session_stands_by_and_takes_over_where_another_was_lost():

@@ -165,14 +165,17 @@ class BuildPool:
             return []
         return [builder.connection for builder in self._builders if builder.work is not None]
 
-    def want(self, tasks: Sequence[Task], place: Workplace) -> None:
-        """Have the kernels of these tasks built, in this order, as far as processes are free for them."""
-        for task in tasks:
+    def want(self, task: Task, upcoming: Sequence[Task], place: Workplace) -> None:
+        """Have the kernels of a task built next, then those of upcoming ones, as far as processes look ahead."""
+        if (key := self._key(task)) is not None and (key in self._wanted or key not in self._begun):
+            self._begun.add(key)
+            self._wanted = {key: (task.case, key[1])} | self._wanted
+        for other in upcoming:
             if len(self._wanted) >= AHEAD * self._most:
                 break
-            if (key := self._key(task)) is not None and key not in self._begun:
+            if (key := self._key(other)) is not None and key not in self._begun:
                 self._begun.add(key)
-                self._wanted[key] = task.case, key[1]
+                self._wanted[key] = other.case, key[1]
         self._hand_out(place)
 
     def is_done(self, task: Task) -> bool:

@@ -390,7 +390,7 @@ class Engine:
         """What a device does, from its first task to its last."""
         device = sessions.device
         while True:
-            taken = self._queue.next(device)
+            taken = self._queue.next(device, self._builds.is_done)
             if taken is None:
                 if not self._queue.more_may_come(device):
                     sessions.end()
@@ -400,7 +400,7 @@ class Engine:
             task, behind = taken
             yield Began(task)
             upcoming = (*self._queue.upcoming(device), *self._later)
-            self._builds.want([task, *upcoming], place)
+            self._builds.want(task, upcoming, place)
             yield from self._free(task, device)
             started = moment()
             left = partial(self._queue.upcoming, device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Protocol
 
 from gravbench.measuring.tasks import Task
@@ -100,16 +101,17 @@ class Queue:
         """Return what is left for a device, about in the order in which it comes."""
         return tuple(self._left[device.selector])
 
-    def next(self, device: Device) -> Next | None:
+    def next(self, device: Device, is_built: Callable[[Task], bool] = lambda _: True) -> Next | None:
         """Take what a device does next, and the seconds above which it is too slow; None where nothing is to be done.
 
-        While ``more_may_come``, it has to be asked again.
+        Up to the next anchor, a task that ``is_built`` comes before those that would have to wait. While
+        ``more_may_come``, it has to be asked again.
         """
         strategy = self._strategies.get(device.kind)
         if handed_on := self._handed_on[device.kind]:
             self._asked[device.kind] += strategy is not None
             return self._moved(handed_on.popleft(), device), None
-        return self._searched(device, strategy) if strategy else self._first(device)
+        return self._searched(device, strategy) if strategy else self._first(device, is_built)
 
     def more_may_come(self, device: Device) -> bool:
         """Tell whether a search waits for the records of what it has asked for."""
@@ -213,12 +215,18 @@ class Queue:
                 return task
         return None
 
-    def _first(self, device: Device) -> Next | None:
+    def _first(self, device: Device, is_built: Callable[[Task], bool]) -> Next | None:
         left = self._left[device.selector]
         # The last repetition of its anchor waits until it can no longer help.
         if not self._each and all(task.anchor for task in left) and (task := self._taken_over(device)):
             return task, None
-        return (left.popleft(), None) if left else None
+        if not left:
+            return None
+        several = left[0].case.gpus > 1
+        before_anchor = takewhile(lambda task: not task.anchor and (task.case.gpus > 1) == several, left)
+        task = next(filter(is_built, before_anchor), left[0])
+        left.remove(task)
+        return task, None
 
     def _taken_over(self, device: Device) -> Task | None:
         """Take the last case of the device of a kind that has most left; its last one stays with it."""
