@@ -145,6 +145,7 @@ inline unsigned __ballot_sync(unsigned, bool value) {
     return found;
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }
 inline int __clzll(unsigned long long bits) { return bits ? __builtin_clzll(bits) : 64; }
 template <class T> T __ldcg(const T* from) { return *from; }
@@ -245,6 +246,12 @@ inline unsigned __reduce_max_sync(unsigned, unsigned value) {
 inline unsigned __reduce_min_sync(unsigned, unsigned value) {
     const Lanes all = all_lanes(value);
     return *std::min_element(all.of, all.of + 32);
+}
+inline unsigned __reduce_or_sync(unsigned, unsigned bits) {
+    const Lanes all = all_lanes(bits);
+    unsigned found = 0;
+    for (const double word : all.of) found |= unsigned(word);
+    return found;
 }
 
 inline unsigned short half_bits(float value) {
