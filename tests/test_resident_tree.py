@@ -65,7 +65,7 @@ def test_agrees_with_the_float64_direct_sum_where_every_cell_is_opened(run, n, d
         ({"opening": "barnes_1994", "moments": "monopole"}, 3e-3),
         ({"opening": "barnes_1994", "moments": "quadrupole"}, 1e-3),
         ({"part": 0.0025, "moments": "monopole"}, 1.2e-3),
-        ({"part": 0.0025, "moments": "quadrupole"}, 3e-4),
+        ({"part": 0.0025, "moments": "quadrupole"}, 4e-4),
         ({"part": 0.0025, "moments": "quadrupole", "group": 96}, 3e-4),
     ],
     ids=str,
@@ -117,10 +117,10 @@ def test_more_boxes_open_fewer_cells(run):
 
 def last_tree():
     """Return the tree of the last launch in float32: sorted bodies, parents, centres, quadrupoles, first and count."""
-    rows, bounds, tree, _, centres, seconds, links, pending, *_ = Noting.arguments["resident_tree_moments"]
+    rows, bounds, tree, _, centres, _, seconds, links, pending, *_ = Noting.arguments["resident_tree_moments"]
     assert not pending.any()
     count = int(tree[0])
-    return rows, bounds[:count, 3], centres[:count], seconds[:count].view(np.float32), links[:count, 1:3]
+    return rows, bounds[:count, 3], centres[:count], seconds[:count].view(np.float32), links[:count, 2:4]
 
 
 @pytest.mark.slow
@@ -221,21 +221,26 @@ def test_a_tree_without_room_for_all_nodes_has_larger_leaves_and_is_right(run, m
 
 
 def test_accelerations_of_other_bodies_do_not_make_results_worse(libraries):
-    """The last accelerations are a hint: a warp that finds them too large walks again."""
+    """The last accelerations are a hint: a warp that finds them too large walks again.
+
+    Where there are none, the opening angle decides.
+    """
     bodies = generators.plummer(1000, 3, EPS)
     axes = VARIANT.complete({"part": 0.0025, "moments": "monopole"})
     prepared = VARIANT.prepare(Noting(VARIANT, "float32", libraries), bodies, **axes)
-    last = Noting.arguments["resident_tree"][5]
+    last = Noting.arguments["resident_tree"][6]
+    prepared.launch()
+    usual = errors_of(bodies, prepared.accelerations[:, :3]).error_rms
     for stale in (1e30, 1e3, 1e-30, np.nan, 0.0):
         last[:] = stale
         prepared.launch()
-        assert errors_of(bodies, prepared.accelerations[:, :3]).error_rms < 3.5e-3
+        assert errors_of(bodies, prepared.accelerations[:, :3]).error_rms < (2 if stale > 0 else 5) * usual, stale
 
 
 def test_the_last_accelerations_are_brought_to_the_scale_of_the_bodies(run):
     bodies = generators.plummer(1000, 2, 1e-3)
     prepared, *_ = run(bodies)
-    cube = Noting.arguments["resident_tree"][-3]
+    cube = Noting.arguments["resident_tree"][-4]
     assert cube[4] == 1
     prepared.bodies[:, :3] *= 1 / 32
     prepared.launch()

@@ -27,7 +27,7 @@ __device__ __forceinline__ int take(Used* used, long long capacity, int words) {
         const Used taken = atomicAdd(used, static_cast<Used>(words));
         if (taken + words <= static_cast<Used>(capacity)) begin = static_cast<int>(taken);
     }
-    return __shfl_sync(0xffffffff, begin, 0);
+    return broadcast(begin, 0);
 }
 
 // Write a segment where room was taken for it, before `next`; move `begin` behind it. Return the list's new head.
@@ -47,8 +47,8 @@ __device__ __forceinline__ int write_segment(int* pool, int& begin, const Collec
 __device__ __forceinline__ void append(Collected& list, int& count, int& head, bool has, int node, int* pool,
                                        Used* used, long long capacity) {
     const int lane = threadIdx.x % 32;
-    const unsigned all = __ballot_sync(0xffffffff, has);
-    if (has) list.entries[count + __popc(all & ((1u << lane) - 1))] = node;
+    const unsigned all = lanes_where(has);
+    if (has) list.entries[count + rank_among(all)] = node;
     count += __popc(all);
     if (count >= segment_entries) {
         int begin = take(used, capacity, segment_entries + 2);

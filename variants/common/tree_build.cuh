@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     tree_order(const Body* __restrict__ bodies, const Key* __restrict__ keys, const long long* __restrict__ order,
                Body* __restrict__ sorted, Begun* __restrict__ all_begun, int* __restrict__ counts, int n) {
     __shared__ Key around[BLOCK + 2 * LEAF];
-    __shared__ int of_warps[warps_of_block][BITS];
+    __shared__ int of_warps[warps_of_block][levels];
     const int first = blockIdx.x * BLOCK;
     for (int place = threadIdx.x; place < BLOCK + 2 * LEAF; place += BLOCK) {
         const int k = first - LEAF + place;
@@ -53,28 +53,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     if (k < n) {
         sorted[k] = bodies[order[k]];
         const Key* own = around + LEAF + threadIdx.x;
-        begun = begun_by<LEAF>(own, k, n);
-        if (begun.bodies > LEAF) {
-            // The smallest cell, which cannot be divided: look for the first body with another key.
-            int least = k + LEAF, end = n;
-            while (least + 1 < end) {
-                const int middle = least + (end - least) / 2;
-                if (keys[order[middle]] == own[0]) {
-                    least = middle;
-                } else {
-                    end = middle;
-                }
-            }
-            begun.bodies = end - k;
-        }
+        begun = begun_by(Ranked{own, rank_of(own, keys, order, k)}, k, n);
         all_begun[k] = begun;
     }
-    for (int level = 1; level <= BITS; ++level) {
+    for (int level = 1; level <= levels; ++level) {
         const unsigned found = cells_in_warp(begun, level);
         if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32][level - 1] = __popc(found);
     }
     __syncthreads();
-    for (int level = threadIdx.x; level < BITS; level += BLOCK) {
+    for (int level = threadIdx.x; level < levels; level += BLOCK) {
         int sum = 0;
         for (int warp = 0; warp < warps_of_block; ++warp) sum += of_warps[warp][level];
         counts[level * gridDim.x + blockIdx.x] = sum;
@@ -119,21 +106,21 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                const int* __restrict__ counts, const int* __restrict__ totals, Bound* __restrict__ bounds,
                Link* __restrict__ links, int* __restrict__ pending, int* __restrict__ tree, int n, int blocks,
                int capacity) {
-    __shared__ int of_warps[warps_of_block][BITS];
-    __shared__ int base[BITS];
+    __shared__ int of_warps[warps_of_block][levels];
+    __shared__ int base[levels];
     __shared__ int last_level;
     const int k = blockIdx.x * BLOCK + threadIdx.x, lane = threadIdx.x % 32, own_warp_number = threadIdx.x / 32;
     const Begun begun = k < n ? all_begun[k] : Begun{1, 0, 0};
-    for (int level = 1; level <= BITS; ++level) {
+    for (int level = 1; level <= levels; ++level) {
         const unsigned found = cells_in_warp(begun, level);
         if (lane == 0) of_warps[own_warp_number][level - 1] = __popc(found);
     }
-    for (int level = threadIdx.x; level < BITS; level += BLOCK) base[level] = totals[level];
+    for (int level = threadIdx.x; level < levels; level += BLOCK) base[level] = totals[level];
     __syncthreads();
     if (threadIdx.x == 0) {
         // Node 0 is the root; the nodes of each level follow those of the level above, as far as there is room.
         int next = 1, level = 0;
-        for (; level < BITS && base[level] > 0 && base[level] <= capacity - next; ++level) {
+        for (; level < levels && base[level] > 0 && base[level] <= capacity - next; ++level) {
             const int own = base[level];
             base[level] = next;
             next += own;
@@ -171,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
                 int least = k, end = n;
                 while (least + 1 < end) {
                     const int middle = least + (end - least) / 2;
-                    if (equal_digits(keys[order[middle]], own) >= level) {
+                    if (is_in_cell(own, keys[order[middle]], middle - k, level)) {
                         least = middle;
                     } else {
                         end = middle;

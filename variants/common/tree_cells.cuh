@@ -13,10 +13,10 @@ struct __align__(16) Bound {
     int level, parent;
 };
 
-// What a walk reads of a node beside its mass: the distance that decides whether it is opened (tree_moments.cuh), and a
-// leaf's `count` bodies from `begin` on, or -count children from node `begin` on.
+// What a walk reads of a node beside its mass: the distance that decides whether it is opened (tree_moments.cuh), what
+// its error grows with, and a leaf's `count` bodies from `begin` on, or -count children from node `begin` on.
 struct __align__(16) Link {
-    real reach;
+    real reach, weight;
     int begin, count;
 };
 
@@ -24,6 +24,22 @@ struct __align__(16) Link {
 struct __align__(16) Quadrupole {
     real xx, xy, xz, yy, yz, zz, half_trace, nothing;
 };
+
+// What rounding left out of a centre of mass. Bodies of a small cell far from the origin lie as close together as
+// numbers do there: then it is as large as the distances in the cell.
+struct __align__(16) Rest {
+    real x, y, z, nothing;
+};
+
+struct Offset {
+    real x, y, z;
+};
+
+// Return the way from one centre of mass to another, or from or to a body, which has no rest.
+__device__ __forceinline__ Offset way(const Body& from, const Rest& from_rest, const Body& to, const Rest& to_rest) {
+    return Offset{(to.x - from.x) + (to_rest.x - from_rest.x), (to.y - from.y) + (to_rest.y - from_rest.y),
+                  (to.z - from.z) + (to_rest.z - from_rest.z)};
+}
 
 // Read what another multiprocessor has just written, word by word, past the cache that does not see it.
 template <class Row>

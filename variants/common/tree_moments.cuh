@@ -6,12 +6,15 @@
 //
 // OPENING says when a walk opens a cell, by the distance d of its centre of mass from the nearest point of the box
 // around the bodies that walk together. 0, geometric: width / d >= theta. 1, Barnes 1994: d <= width / theta + the
-// distance of the centre of mass from the cell's centre. 2, acceleration: mass b^2 / d^4 >= a part of the acceleration
-// of these bodies in the last evaluation, or d <= b, where b is the distance of the farthest body from the centre of
-// mass; without a last evaluation 2 b / d >= theta.
+// distance of the centre of mass from the cell's centre. 2, acceleration: the first term that its moments leave out,
+// 2 mass b^3 / D^5 where they have a quadrupole and else mass b^2 / D^4, >= a part of the acceleration of these
+// bodies in the last evaluation, or D <= b. Here b is the distance of the farthest body from the centre of mass, and
+// D^2 = d^2 + eps^2: the expansion of the softened potential converges for D > b, so that a cell much smaller than eps
+// acts as a whole even on the bodies in it. Without a last evaluation 2 b / D >= theta.
 
 struct Moments {
     Body centre;
+    Rest rest;
     Quadrupole second;
     real farthest;
 };
@@ -27,18 +30,25 @@ __device__ __forceinline__ void add_second(Quadrupole& to, real part, real x, re
     to.zz += weight * z * z;
 }
 
-// Begin at a point of the cell with its mass; what is added brings the centre of mass there.
-__device__ __forceinline__ Body centre_from(const Body& origin, real mass) {
-    Body centre = origin;
-    centre.mass = mass;
-    return centre;
+// Add two numbers, and return what the sum left out of them (Knuth's TwoSum).
+__device__ __forceinline__ real left_out(real& sum, real one, real other) {
+    sum = one + other;
+    const real of_other = sum - one;
+    return (one - (sum - of_other)) + (other - of_other);
 }
 
-__device__ __forceinline__ void add_to_centre(Body& centre, const Body& origin, const Body& other, real inverse) {
-    const real part = other.mass * inverse;
-    centre.x += part * (other.x - origin.x);
-    centre.y += part * (other.y - origin.y);
-    centre.z += part * (other.z - origin.z);
+// Put the centre of mass where it is, seen from a point of the cell.
+__device__ __forceinline__ void place(Moments& cell, const Body& origin, const Offset& offset, real mass) {
+    cell.rest.x = left_out(cell.centre.x, origin.x, offset.x);
+    cell.rest.y = left_out(cell.centre.y, origin.y, offset.y);
+    cell.rest.z = left_out(cell.centre.z, origin.z, offset.z);
+    cell.centre.mass = mass;
+}
+
+__device__ __forceinline__ void add_part(Offset& sum, real part, const Offset& of) {
+    sum.x += part * of.x;
+    sum.y += part * of.y;
+    sum.z += part * of.z;
 }
 
 __device__ __forceinline__ real inverse_or_zero(real mass) {
@@ -55,22 +65,24 @@ __device__ __forceinline__ Moments moments_of_bodies(const Body* bodies, int fir
     for (int k = first; k < first + count; ++k) mass += bodies[k].mass;
     const real inverse = inverse_or_zero(mass);
     const Body origin = bodies[first];
-    sum.centre = centre_from(origin, mass);
-    for (int k = first; k < first + count; ++k) add_to_centre(sum.centre, origin, bodies[k], inverse);
+    Offset centre = {};
+    for (int k = first; k < first + count; ++k) {
+        add_part(centre, bodies[k].mass * inverse, way(origin, Rest{}, bodies[k], Rest{}));
+    }
+    place(sum, origin, centre, mass);
     real farthest2 = 0;
     for (int k = first; k < first + count; ++k) {
-        const Body other = bodies[k];
-        const real x = other.x - sum.centre.x, y = other.y - sum.centre.y, z = other.z - sum.centre.z;
-        farthest2 = max(farthest2, x * x + (y * y + z * z));
-        if (QUADRUPOLE) add_second(sum.second, other.mass * inverse, x, y, z);
+        const Offset at = way(sum.centre, sum.rest, bodies[k], Rest{});
+        farthest2 = max(farthest2, at.x * at.x + (at.y * at.y + at.z * at.z));
+        if (QUADRUPOLE) add_second(sum.second, bodies[k].mass * inverse, at.x, at.y, at.z);
     }
     end_second(sum.second);
     sum.farthest = sqrt(farthest2);
     return sum;
 }
 
-__device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Quadrupole* seconds, const Link* links,
-                                                    int first, int count) {
+__device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Rest* rests, const Quadrupole* seconds,
+                                                    const Link* links, int first, int count) {
     // All children are read before the first is waited for.
     Body cells[8];
     real farthest[8];
@@ -84,35 +96,54 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const Q
 #pragma unroll
     for (int child = 0; child < 8; ++child) mass += cells[child].mass;
     const real inverse = inverse_or_zero(mass);
-    sum.centre = centre_from(cells[0], mass);
-#pragma unroll
-    for (int child = 0; child < 8; ++child) add_to_centre(sum.centre, cells[0], cells[child], inverse);
+    Offset centre = {};
 #pragma unroll
     for (int child = 0; child < 8; ++child) {
         if (child >= count) break;
-        const Body other = cells[child];
-        const real x = other.x - sum.centre.x, y = other.y - sum.centre.y, z = other.z - sum.centre.z;
+        add_part(centre, cells[child].mass * inverse,
+                 way(cells[0], Rest{}, cells[child], fresh(rests + first + child)));
+    }
+    place(sum, cells[0], centre, mass);
+#pragma unroll
+    for (int child = 0; child < 8; ++child) {
+        if (child >= count) break;
+        const Offset at = way(sum.centre, sum.rest, cells[child], fresh(rests + first + child));
         if (QUADRUPOLE) {
             const Quadrupole second = fresh(seconds + first + child);
-            const real part = other.mass * inverse;
+            const real part = cells[child].mass * inverse;
             sum.second.xx += part * second.xx;
             sum.second.xy += part * second.xy;
             sum.second.xz += part * second.xz;
             sum.second.yy += part * second.yy;
             sum.second.yz += part * second.yz;
             sum.second.zz += part * second.zz;
-            add_second(sum.second, part, x, y, z);
+            add_second(sum.second, part, at.x, at.y, at.z);
         }
-        if (OPENING == 2) sum.farthest = max(sum.farthest, farthest[child] + sqrt(x * x + (y * y + z * z)));
+        if (OPENING == 2) {
+            const real away = sqrt(at.x * at.x + (at.y * at.y + at.z * at.z));
+            sum.farthest = max(sum.farthest, farthest[child] + away);
+        }
     }
     end_second(sum.second);
     return sum;
+}
+
+// Return what a walk compares with the acceleration of its bodies, in the sense of a squared distance: the error times
+// D^(k + 2), to the power of 2 / (k + 2). That of an octupole is 4 mass b^3 / D^5 at most, of which half counts.
+__device__ __forceinline__ real weight_of(real mass, real farthest) {
+#if QUADRUPOLE
+    return pow(2 * mass, static_cast<real>(0.4)) * pow(farthest, static_cast<real>(1.2));
+#else
+    return sqrt(mass) * farthest;
+#endif
 }
 
 // Return the distance that OPENING asks of a cell of a level; inverse_theta is infinite where all cells are opened.
 __device__ __forceinline__ real reach_of(const Moments& moments, const Body& first, int level, const Cube& cube,
                                          real inverse_theta) {
 #if OPENING < 2
+    // Cells of bodies with the same key are as wide as what a key tells apart.
+    level = min(level, BITS);
     const real width = cube.width / static_cast<real>(1 << level);
 #endif
 #if OPENING == 0

@@ -1,11 +1,9 @@
 // What a warp does together while it walks a tree for the bodies that its lanes hold.
 
-constexpr unsigned all_lanes = 0xffffffff;
-constexpr int most_ranges = 32 * (BITS + 1);
 constexpr int staged_rows = 32 + 4;  // and what fills the last four up
 
-// The box around neighbouring bodies of a walk, and what OPENING 2 judges a cell by for them: it has to be farther away
-// than `by_reach` times its reach (squared both), and than `by_pull` times its reach times the root of its mass.
+// The box around neighbouring bodies of a walk, and what OPENING 2 judges a cell by for them: D^2 has to be more than
+// `by_reach` times its reach squared, and than `by_pull` times its weight (tree_moments.cuh).
 struct __align__(16) GroupBox {
     real x, y, z, by_reach;  // the middle
     real half_x, half_y, half_z, by_pull;
@@ -20,41 +18,8 @@ struct WarpRoom {
 #if QUADRUPOLE
     Quadrupole seconds[staged_rows];
 #endif
-    unsigned ranges[most_ranges];
+    NodeStack stack;
 };
-
-__device__ __forceinline__ int sum_up_to_lane(int value, int lane) {
-#pragma unroll
-    for (int apart = 1; apart < 32; apart <<= 1) {
-        const int other = __shfl_up_sync(all_lanes, value, apart);
-        if (lane >= apart) value += other;
-    }
-    return value;
-}
-
-__device__ __forceinline__ unsigned bits_of_warp(unsigned bits) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(all_lanes, bits);
-#else
-#pragma unroll
-    for (int apart = 16; apart > 0; apart >>= 1) bits |= __shfl_xor_sync(all_lanes, bits, apart);
-    return bits;
-#endif
-}
-
-// A range of at most eight nodes that follow one another, as one word.
-__device__ __forceinline__ unsigned range_of(int first, int count) {
-    return static_cast<unsigned>(first) << 3 | static_cast<unsigned>(count - 1);
-}
-
-// Return the least value among the lanes whose bodies share a box.
-__device__ __forceinline__ real least_of_box(real value) {
-#pragma unroll
-    for (int apart = lanes_of_box / 2; apart > 0; apart >>= 1) {
-        value = min(value, __shfl_xor_sync(all_lanes, value, apart));
-    }
-    return value;
-}
 
 __device__ __forceinline__ GroupBox group_box_of(const Body& own) {
     Box box = box_of(own);
@@ -63,8 +28,8 @@ __device__ __forceinline__ GroupBox group_box_of(const Body& own) {
         Box other;
 #pragma unroll
         for (int axis = 0; axis < 3; ++axis) {
-            other.least[axis] = __shfl_xor_sync(all_lanes, box.least[axis], apart);
-            other.most[axis] = __shfl_xor_sync(all_lanes, box.most[axis], apart);
+            other.least[axis] = __shfl_xor_sync(whole_warp, box.least[axis], apart);
+            other.most[axis] = __shfl_xor_sync(whole_warp, box.most[axis], apart);
         }
         join(box, other);
     }
@@ -79,10 +44,22 @@ __device__ __forceinline__ GroupBox group_box_of(const Body& own) {
     return found;
 }
 
+// What the weight of a cell is compared with where it may be wrong by the acceleration `pull`.
+__device__ __forceinline__ real by_pull_of(real pull) {
+#if QUADRUPOLE
+    return pow(pull, static_cast<real>(-0.4));
+#else
+    return inverse_sqrt(pull);
+#endif
+}
+
+// What `by_pull` is multiplied by where the acceleration is half as strong.
+constexpr real by_half_the_pull = static_cast<real>(QUADRUPOLE ? 1.3195079 : 1.4142136);
+
 // Judge by the acceleration `pull`; where none is known it is 0, and the opening angle decides.
 __device__ __forceinline__ void judge_by(GroupBox& box, real pull, real inverse_theta) {
     box.by_reach = pull > 0 ? 1 : max(static_cast<real>(1), 4 * (inverse_theta * inverse_theta));
-    box.by_pull = pull > 0 ? inverse_sqrt(pull) : 0;
+    box.by_pull = pull > 0 ? by_pull_of(pull) : 0;
 }
 
 // Return the squared distance of a point from the nearest point of a box.
@@ -94,24 +71,56 @@ __device__ __forceinline__ real squared_distance(const Body& point, const GroupB
     return x * x + (y * y + z * z);
 }
 
-// Tell whether a cell has to be opened for the bodies of any box; written so that a NaN opens it.
-__device__ __forceinline__ bool too_near(const Link& link, const Body& centre, const GroupBox* boxes) {
-    const real reach2 = link.reach * link.reach;
+// Tell whether a cell is far enough from bodies at least so far away, squared; written so that a NaN is near.
+__device__ __forceinline__ bool is_far(const Link& link, real reach2, real r2, const GroupBox& box, real eps2) {
 #if OPENING == 2
-    const real weighed = link.reach * sqrt(centre.mass);
+    r2 += eps2;
+    return r2 > box.by_reach * reach2 && r2 > box.by_pull * link.weight;
+#else
+    return r2 > reach2;
 #endif
+}
+
+// Tell whether a cell has to be opened for the bodies of any box.
+__device__ __forceinline__ bool too_near(const Link& link, const Body& centre, const GroupBox* boxes, real eps2) {
+    const real reach2 = link.reach * link.reach;
     bool far = true;
 #pragma unroll 4
     for (int k = 0; k < R * BOXES; ++k) {
         const GroupBox box = boxes[k];
-        const real r2 = squared_distance(centre, box);
-#if OPENING == 2
-        far = far && r2 > box.by_reach * reach2 && r2 > box.by_pull * weighed;
-#else
-        far = far && r2 > reach2;
-#endif
+        const bool is_far_from_box = is_far(link, reach2, squared_distance(centre, box), box, eps2);
+        far = far && is_far_from_box;
     }
     return !far;
+}
+
+// Tell whether a cell has to be opened for any body of the warp: a box around bodies far from each other may hold what
+// is near none of them.
+__device__ __forceinline__ bool too_near_a_body(const Link& link, const Body& centre, const Body (&own)[R],
+                                                const GroupBox* boxes, real eps2) {
+    const real reach2 = link.reach * link.reach;
+    bool far = true;
+#pragma unroll 1
+    for (int lane = 0; lane < 32; ++lane) {
+#pragma unroll
+        for (int b = 0; b < R; ++b) {
+            const real x = centre.x - __shfl_sync(whole_warp, own[b].x, lane);
+            const real y = centre.y - __shfl_sync(whole_warp, own[b].y, lane);
+            const real z = centre.z - __shfl_sync(whole_warp, own[b].z, lane);
+            const GroupBox box = boxes[b * BOXES + lane / lanes_of_box];
+            const bool is_far_from_body = is_far(link, reach2, x * x + (y * y + z * z), box, eps2);
+            far = far && is_far_from_body;
+        }
+    }
+    return !far;
+}
+
+// Return how strongly a mass pulls what is so far from it; within eps, less than that.
+__device__ __forceinline__ real contribution_of(real mass, const Offset& at, real eps2) {
+    const real r2 = at.x * at.x + (at.y * at.y + at.z * at.z);
+    const real inverse = inverse_sqrt(r2 + eps2);
+    const real inverse2 = inverse * inverse;
+    return mass * inverse2 * (r2 * inverse2);
 }
 
 // Add the pulls of `count` rows, filled up with rows without mass to a multiple of four.

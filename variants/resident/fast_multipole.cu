@@ -42,6 +42,9 @@
 #if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
 #include "tree_keys.cuh"
 #endif
+#if KERNEL == 3 || KERNEL == 5 || KERNEL == 7 || KERNEL == 9
+#include "tree_depth.cuh"
+#endif
 #if KERNEL == 3 || KERNEL == 5
 #include "tree_levels.cuh"
 #endif
@@ -53,7 +56,13 @@
 #include "expansions.cuh"
 #endif
 #if KERNEL == 0 || KERNEL >= 6
+#include "warp.cuh"
+#endif
+#if KERNEL == 0 || KERNEL >= 6
 #include "pair_lists.cuh"
+#endif
+#if KERNEL == 7
+#include "tree_stack.cuh"
 #endif
 
 #include "tree_build.cuh"
@@ -78,8 +87,8 @@ __device__ __forceinline__ real part_of(const Body& body, const Body& whole) {
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
                       const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
-                      Body* centres, Row* rows, real* sizes, real* least, real* found, Link* links, int* pending,
-                      int* again) {
+                      Body* centres, Rest* rests, Row* rows, real* sizes, real* least, real* found, Link* links,
+                      int* pending, int* again) {
     const int nodes = *tree;
     const real unit = unit_of(*cube), stronger = cube->stronger;
     if (blockIdx.x == 0 && threadIdx.x == 0) *again = 0;
@@ -92,8 +101,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
         real slowest = 0, spread = 0;
         for (int k = begin; k < begin + count; ++k) {
             const Body body = sorted[k];
-            const real x = unit * (moments.centre.x - body.x), y = unit * (moments.centre.y - body.y),
-                       z = unit * (moments.centre.z - body.z);
+            const Offset back = way(body, Rest{}, moments.centre, moments.rest);
+            const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
             const real part = part_of(body, moments.centre);
             add_body(sums, part, x, y, z);
             if (JUDGED) {
@@ -107,7 +116,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
         spread = root(spread);
         while (true) {
             centres[node] = moments.centre;
-            links[node] = Link{moments.farthest, begin, count};
+            rests[node] = moments.rest;
+            links[node] = Link{moments.farthest, 0, begin, count};
             if (JUDGED) {
                 sizes[node] = spread / unit;
                 least[node] = slowest;
@@ -134,15 +144,15 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
             begin = __ldcg(&links[node].begin);
             count = -children;
             parent = bounds[node].parent;
-            moments = moments_of_cells(centres, nullptr, links, begin, children);
+            moments = moments_of_cells(centres, rests, nullptr, links, begin, children);
 #pragma unroll
             for (int k = 0; k < multipoles; ++k) sums[k] = 0;
             spread = 0;
 #pragma unroll 1
             for (int child = begin; child < begin + children; ++child) {
                 const Body own = fresh(centres + child);
-                const real x = unit * (moments.centre.x - own.x), y = unit * (moments.centre.y - own.y),
-                           z = unit * (moments.centre.z - own.z);
+                const Offset back = way(own, fresh(rests + child), moments.centre, moments.rest);
+                const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
                 const real part = part_of(own, moments.centre);
                 add_cell(sums, rows + child * multipole_rows, part, x, y, z);
                 if (JUDGED) {
@@ -160,13 +170,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
 #endif
 
 #if KERNEL == 7
-constexpr unsigned all_lanes = 0xffffffff;
-
-// A warp's own part of shared memory. A step pushes at most 32 ranges of nodes, which lie deeper in the tree than what
-// remains below: a stack of 32 ranges for each level never overflows.
+// A warp's own part of shared memory.
 struct WarpRoom {
     Collected far, near, rest, seen;
-    unsigned ranges[32 * (BITS + 1)];
+    NodeStack stack;
 };
 
 // Two leaves of fewer pairs of bodies than that are near each other, wherever they are.
@@ -186,29 +193,32 @@ __device__ __forceinline__ real distance2(const Body& one, const Body& other) {
     return x * x + (y * y + z * z);
 }
 
-// Return (size / r)^ORDER.
-__device__ __forceinline__ real power_of(real size, real r2) {
-    const real ratio2 = size * size / r2;
+// Return (size / D)^ORDER.
+__device__ __forceinline__ real power_of(real size, real softened2) {
+    const real ratio2 = size * size / softened2;
     real power = ORDER % 2 ? sqrt(ratio2) : 1;
 #pragma unroll
     for (int k = 0; k < ORDER / 2; ++k) power *= ratio2;
     return power;
 }
 
-// What the criterion needs to know beside the cells.
+// What the criterion needs to know beside the cells. Its distances are softened, D^2 = d^2 + eps^2, as the potential is
+// that the expansions are of: cells much smaller than eps are far even from themselves.
 struct Judge {
     real pull, part, eps2, theta2, shortest2;
 
     // Tell whether a source of this size acts accurately at a distance; `reach` is that of the two cells together.
     __device__ __forceinline__ bool accepts(real mass, real size, real reach, real r2) const {
-        if (!(theta2 * r2 > reach * reach && r2 + eps2 > shortest2)) return false;
+        r2 += eps2;
+        if (!(theta2 * r2 > reach * reach && r2 > shortest2)) return false;
         if (!JUDGED || !(pull > 0)) return true;
         const real power = power_of(size, r2);
-        return mass * power < pull * (r2 + eps2) || power < of_the_pull * part;
+        return mass * power < pull * r2 || power < of_the_pull * part;
     }
 
     // Tell whether a target's own size causes no more error than all sources together may.
     __device__ __forceinline__ bool is_small(real reach, real r2) const {
+        r2 += eps2;
         if (!JUDGED || !(pull > 0)) return theta2 * r2 > 4 * reach * reach;
         return power_of(reach, r2) < together * part;
     }
@@ -225,8 +235,7 @@ extern "C" __global__ void __launch_bounds__(P)
     used += pass;
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32;
-    const unsigned up_to_lane = all_lanes >> (31 - lane), before_lane = up_to_lane >> 1;
+    const int lane = lane_of_thread();
     // Node 0 is the root; the nodes of each level follow those of the level above.
     int first = 0, end = 1;
     for (int above = 0; above < level; ++above) {
@@ -257,27 +266,9 @@ extern "C" __global__ void __launch_bounds__(P)
             bool valid;
             int node = 0;
             if (top > 0) {
-                // Take ranges from the stack, as many as have 32 nodes at most.
-                const unsigned range = lane < top ? room.ranges[top - 1 - lane] : 0;
-                __syncwarp();  // before others push
-                const int length = lane < top ? static_cast<int>(range & 7) + 1 : 0;
-                int up_to = length;
-#pragma unroll
-                for (int apart = 1; apart < 32; apart <<= 1) {
-                    const int other = __shfl_up_sync(all_lanes, up_to, apart);
-                    if (lane >= apart) up_to += other;
-                }
-                const bool taken = lane < top && up_to <= 32;
-                const int ranges = __popc(__ballot_sync(all_lanes, taken));
-                const int taken_nodes = __shfl_sync(all_lanes, up_to, ranges - 1);
-                unsigned begins = taken ? 1u << (up_to - length) : 0;
-#pragma unroll
-                for (int apart = 16; apart > 0; apart >>= 1) begins |= __shfl_xor_sync(all_lanes, begins, apart);
-                begins &= up_to_lane;
-                const unsigned from = __shfl_sync(all_lanes, range, __popc(begins) - 1);
-                valid = lane < taken_nodes;
-                if (valid) node = static_cast<int>(from >> 3) + lane - (31 - __clz(begins));
-                top -= ranges;
+                const int taken = room.stack.pop(top);
+                valid = taken >= 0;
+                node = max(taken, 0);
             } else {
                 if (segment == none) break;
                 const int count = pool[segment];
@@ -302,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(P)
                 is_far = false;
             }
             bool is_seen = valid && beside_leaf && !is_far && (!other_leaf || other.count > few_bodies);
-            if (__ballot_sync(all_lanes, is_seen)) {
+            if (lanes_where(is_seen)) {
                 real nearest2 = static_cast<real>(3e38);
                 for (int k = own.begin; k < own.begin + own.count; ++k) {
                     nearest2 = min(nearest2, distance2(sorted[k], source));
@@ -316,12 +307,7 @@ extern "C" __global__ void __launch_bounds__(P)
             append(room.near, near, found.near, is_near, node, pool, used, pool_capacity);
             append(room.rest, rest, found.rest, open && !divided, node, pool, used, pool_capacity);
             append(room.seen, seen, found.seen, is_seen, node, pool, used, pool_capacity);
-            const unsigned pushed = __ballot_sync(all_lanes, divided);
-            if (divided) {
-                room.ranges[top + __popc(pushed & before_lane)] =
-                    static_cast<unsigned>(other.begin) << 3 | static_cast<unsigned>(-other.count - 1);
-            }
-            top += __popc(pushed);
+            room.stack.push(top, divided, other.begin, other.count);
             __syncwarp();
         }
         // Room for what is left of all lists is taken at once: all warps have to wait for each other there.
@@ -354,7 +340,7 @@ __device__ __forceinline__ int add_up(real (&all)[padded], int lane) {
 #pragma unroll
     for (int k = 0; k < HALF; ++k) {
         const real kept = upper ? all[k + HALF] : all[k], given = upper ? all[k] : all[k + HALF];
-        all[k] = kept + __shfl_xor_sync(0xffffffff, given, APART);
+        all[k] = kept + __shfl_xor_sync(whole_warp, given, APART);
     }
     int begin = upper ? HALF : 0;
     if constexpr (APART > 1) begin += add_up<HALF / 2, APART / 2>(all, lane);
@@ -372,7 +358,7 @@ __device__ __forceinline__ void bring(Row* staged, const Row* __restrict__ rows,
     Row brought[steps];
 #pragma unroll
     for (int k = 0; k < steps; ++k) {
-        const int of = __shfl_sync(0xffffffff, node, min(k * nodes + own, 31));
+        const int of = __shfl_sync(whole_warp, node, min(k * nodes + own, 31));
         brought[k] = rows[of * multipole_rows + row];
     }
     __syncwarp();
@@ -385,15 +371,16 @@ __device__ __forceinline__ void bring(Row* staged, const Row* __restrict__ rows,
 struct WarpRoom {
     Row rows[32 * pitch];
     Body centres[32];
+    Rest rests[32];
 };
 
 // Compute what the cells that a leaf's bodies see act on each of them. The threads of `width` lanes have a body each,
 // and every part of the warp takes a share of the cells.
 __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segment, const Body* __restrict__ sorted,
-                                              const Body* __restrict__ centres, const Row* __restrict__ rows,
-                                              const int* __restrict__ pool, const long long* __restrict__ order,
-                                              Sums* __restrict__ accelerations, real unit, real scaled_eps2,
-                                              real inverse_mass, WarpRoom& room) {
+                                              const Body* __restrict__ centres, const Rest* __restrict__ rests,
+                                              const Row* __restrict__ rows, const int* __restrict__ pool,
+                                              const long long* __restrict__ order, Sums* __restrict__ accelerations,
+                                              real unit, real scaled_eps2, real inverse_mass, WarpRoom& room) {
     const int lane = threadIdx.x % 32;
     const real factor = centres[0].mass * unit * unit;
     for (int done = 0; done < leaf.count; done += 32) {
@@ -409,24 +396,23 @@ __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segmen
                 const int node = pool[segment + 2 + min(at + lane, cells - 1)];
                 bring(room.rows, rows, node);
                 room.centres[lane] = centres[node];
+                room.rests[lane] = rests[node];
                 __syncwarp();
                 const int here = min(32, cells - at);
 #pragma unroll 1
                 for (int cell = part; cell < here; cell += parts) {
                     const Body source = room.centres[cell];
                     real d[derivatives_kept];
-                    derivatives(d, unit * (own.x - source.x), unit * (own.y - source.y), unit * (own.z - source.z),
-                                scaled_eps2, source.mass * inverse_mass);
+                    const Offset to = way(source, room.rests[cell], own, Rest{});
+                    derivatives(d, unit * to.x, unit * to.y, unit * to.z, scaled_eps2, source.mass * inverse_mass);
                     add_pull(sums, room.rows + cell * pitch, d);
                 }
                 __syncwarp();
             }
         }
-        for (int apart = width; apart < 32; apart <<= 1) {
-            sums.ax += __shfl_xor_sync(0xffffffff, sums.ax, apart);
-            sums.ay += __shfl_xor_sync(0xffffffff, sums.ay, apart);
-            sums.az += __shfl_xor_sync(0xffffffff, sums.az, apart);
-        }
+        sums.ax = strided_sum(sums.ax, width);
+        sums.ay = strided_sum(sums.ay, width);
+        sums.az = strided_sum(sums.az, width);
         if (part == 0 && number < count) {
             sums.ax *= factor;
             sums.ay *= factor;
@@ -441,9 +427,9 @@ constexpr int held = (ORDER == 3 ? 7 : (ORDER == 4 ? 5 : (ORDER == 5 ? 3 : 2))) 
 
 extern "C" __global__ void __launch_bounds__(P, held)
     fast_multipole_far(const Body* __restrict__ sorted, const Body* __restrict__ centres,
-                       const Link* __restrict__ links, const Row* __restrict__ rows, const int* __restrict__ tree,
-                       const Cube* __restrict__ cube, const Heads* __restrict__ heads, const int* __restrict__ pool,
-                       const Used* __restrict__ used, const long long* __restrict__ order,
+                       const Rest* __restrict__ rests, const Link* __restrict__ links, const Row* __restrict__ rows,
+                       const int* __restrict__ tree, const Cube* __restrict__ cube, const Heads* __restrict__ heads,
+                       const int* __restrict__ pool, const Used* __restrict__ used, const long long* __restrict__ order,
                        real* __restrict__ expansions, Sums* __restrict__ accelerations, int pool_capacity, real eps2,
                        const int* __restrict__ again, int pass) {
     if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
@@ -456,12 +442,13 @@ extern "C" __global__ void __launch_bounds__(P, held)
     for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
         const Heads lists = heads[target];
         if (lists.seen != none) {
-            act_on_bodies(links[target], lists.seen, sorted, centres, rows, pool, order, accelerations, unit,
+            act_on_bodies(links[target], lists.seen, sorted, centres, rests, rows, pool, order, accelerations, unit,
                           scaled_eps2, inverse_mass, room);
         }
         int segment = lists.far;
         if (segment == none) continue;
         const Body centre = centres[target];
+        const Rest rest = rests[target];
         real sums[locals] = {};
         while (segment != none) {
             const int count = pool[segment], next = pool[segment + 1];
@@ -469,13 +456,13 @@ extern "C" __global__ void __launch_bounds__(P, held)
 #pragma unroll 1
             for (int done = 0; done < count; done += 32) {
                 const Body source = centres[node];
+                const Offset to = way(source, rests[node], centre, rest);
                 bring(room.rows, rows, node);
                 // The node after this one is on its way in the meantime.
                 node = pool[segment + 2 + min(done + 32 + lane, count - 1)];
                 if (done + lane < count) {
                     real d[derivatives_kept];
-                    derivatives(d, unit * (centre.x - source.x), unit * (centre.y - source.y),
-                                unit * (centre.z - source.z), scaled_eps2, source.mass * inverse_mass);
+                    derivatives(d, unit * to.x, unit * to.y, unit * to.z, scaled_eps2, source.mass * inverse_mass);
                     add_far(sums, room.rows + lane * pitch, d);
                 }
                 __syncwarp();
@@ -496,10 +483,10 @@ extern "C" __global__ void __launch_bounds__(P, held)
 
 #if KERNEL == 9
 extern "C" __global__ void __launch_bounds__(P)
-    fast_multipole_down(const Body* __restrict__ centres, const Bound* __restrict__ bounds,
-                        const int* __restrict__ tree, const Cube* __restrict__ cube, const Heads* __restrict__ heads,
-                        const Used* __restrict__ used, Row* expansions, int pool_capacity,
-                        const int* __restrict__ again, int pass) {
+    fast_multipole_down(const Body* __restrict__ centres, const Rest* __restrict__ rests,
+                        const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
+                        const Heads* __restrict__ heads, const Used* __restrict__ used, Row* expansions,
+                        int pool_capacity, const int* __restrict__ again, int pass) {
     if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
     const int nodes = *tree;
     const real unit = unit_of(*cube);
@@ -507,18 +494,20 @@ extern "C" __global__ void __launch_bounds__(P)
         const Bound bound = bounds[leaf];
         if (bound.bodies == 0) continue;
         // Those around the leaf that have an expansion, the leaf's own and above.
-        int around[BITS + 1], steps = 0;
+        int around[levels + 1], steps = 0;
         for (int node = leaf; node >= 0; node = bounds[node].parent) {
             if (heads[node].far != none) around[steps++] = node;
         }
         real sums[locals] = {};
         Body centre = {};
+        Rest rest = {};
 #pragma unroll 1
         while (steps > 0) {
             const int node = around[--steps];
-            const Body next = centres[node];
-            shift(sums, unit * (next.x - centre.x), unit * (next.y - centre.y), unit * (next.z - centre.z));
-            centre = next;
+            const Offset next = way(centre, rest, centres[node], rests[node]);
+            shift(sums, unit * next.x, unit * next.y, unit * next.z);
+            centre = centres[node];
+            rest = rests[node];
 #pragma unroll
             for (int k = 0; k < local_rows; ++k) {
                 const Row row = expansions[node * local_rows + k];
@@ -528,8 +517,8 @@ extern "C" __global__ void __launch_bounds__(P)
                 }
             }
         }
-        const Body end = centres[leaf];
-        shift(sums, unit * (end.x - centre.x), unit * (end.y - centre.y), unit * (end.z - centre.z));
+        const Offset end = way(centre, rest, centres[leaf], rests[leaf]);
+        shift(sums, unit * end.x, unit * end.y, unit * end.z);
 #pragma unroll
         for (int k = 0; k < local_rows; ++k) {
             Row row;
@@ -564,29 +553,22 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 #endif
 
 #if KERNEL == 0
-constexpr unsigned all_lanes = 0xffffffff;
-
 // Add the pulls of the bodies from `begin` on, of `count` ranges that the lanes have one of each, staged 32 at a time;
 // every part of the warp takes a share of them.
 __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Body* __restrict__ sorted, Body* staged,
                                            int begin, int count, int part, int parts, real eps2) {
     const int lane = threadIdx.x % 32;
-    int up_to = count;
-#pragma unroll
-    for (int apart = 1; apart < 32; apart <<= 1) {
-        const int other = __shfl_up_sync(all_lanes, up_to, apart);
-        if (lane >= apart) up_to += other;
-    }
-    const int all_bodies = __shfl_sync(all_lanes, up_to, 31);
+    const int up_to = inclusive_scan(count);
+    const int all_bodies = broadcast(up_to, 31);
     const int origin = begin - (up_to - count);
     for (int done = 0; done < all_bodies; done += 32) {
         // Find the range of the body that this lane brings: the first that ends behind it.
         int range = 0;
 #pragma unroll
         for (int step = 16; step > 0; step >>= 1) {
-            if (__shfl_sync(all_lanes, up_to, range + step - 1) <= done + lane) range += step;
+            if (__shfl_sync(whole_warp, up_to, range + step - 1) <= done + lane) range += step;
         }
-        const int k = __shfl_sync(all_lanes, origin, range) + done + lane;
+        const int k = __shfl_sync(whole_warp, origin, range) + done + lane;
         staged[lane] = done + lane < all_bodies ? sorted[k] : Body{};
         __syncwarp();
         const int here = min(32, all_bodies - done);
@@ -601,6 +583,7 @@ constexpr int piece = 32 * 32;  // bodies that are added up in a row where all o
 // What the kernel reads, and writes the accelerations to.
 struct Near {
     const Body *sorted, *centres;
+    const Rest* rests;
     const Link* links;
     const Heads* heads;
     const int* pool;
@@ -655,11 +638,9 @@ __device__ __forceinline__ void pull_leaf(const Near& given, int target, const B
             }
         }
         if (!given.complete) sums = earlier;
-        for (int apart = width; apart < 32; apart <<= 1) {
-            sums.ax += __shfl_xor_sync(all_lanes, sums.ax, apart);
-            sums.ay += __shfl_xor_sync(all_lanes, sums.ay, apart);
-            sums.az += __shfl_xor_sync(all_lanes, sums.az, apart);
-        }
+        sums.ax = strided_sum(sums.ax, width);
+        sums.ay = strided_sum(sums.ay, width);
+        sums.az = strided_sum(sums.az, width);
         if (WORKERS > 1) {
             of_warps[worker][lane] = sums;
             __syncthreads();
@@ -675,10 +656,10 @@ __device__ __forceinline__ void pull_leaf(const Near& given, int target, const B
             if (worker > 0) continue;
         }
         if (given.complete) {
-            const Body centre = given.centres[target];
+            const Offset at = way(given.centres[target], given.rests[target], own, Rest{});
             const real unit = given.unit;
-            add_field(sums, given.expansions + target * local_rows, unit * (own.x - centre.x),
-                      unit * (own.y - centre.y), unit * (own.z - centre.z), given.centres[0].mass * unit * unit);
+            add_field(sums, given.expansions + target * local_rows, unit * at.x, unit * at.y, unit * at.z,
+                      given.centres[0].mass * unit * unit);
         }
         if (part == 0 && number < count) {
             const int home = static_cast<int>(given.order[k]);
@@ -708,31 +689,45 @@ __device__ __forceinline__ bool is_long(const Near& given, int target) {
 }
 
 extern "C" __global__ void __launch_bounds__(P, 1024 / P)
-    fast_multipole(const Body* __restrict__ sorted, const Body* __restrict__ centres, const Link* __restrict__ links,
-                   const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
-                   const Heads* __restrict__ heads, const int* __restrict__ pool, const Used* __restrict__ used,
-                   const Row* __restrict__ expansions, const long long* __restrict__ order, real* __restrict__ last,
-                   const real* __restrict__ least, Sums* __restrict__ accelerations, int pool_capacity, int n,
-                   real eps2, int* again, int pass) {
+    fast_multipole(const Body* __restrict__ sorted, const Body* __restrict__ centres, const Rest* __restrict__ rests,
+                   const Link* __restrict__ links, const Bound* __restrict__ bounds, const int* __restrict__ tree,
+                   const Cube* __restrict__ cube, const Heads* __restrict__ heads, const int* __restrict__ pool,
+                   const Used* __restrict__ used, const Row* __restrict__ expansions,
+                   const long long* __restrict__ order, real* __restrict__ last, const real* __restrict__ least,
+                   Sums* __restrict__ accelerations, int pool_capacity, int n, real eps2, int* again, int pass) {
     if (pass > 0 && *again == 0) return;
     constexpr int warps = P / 32;
     __shared__ Body rooms[warps][32];
     __shared__ Sums of_warps[warps][32];
     __shared__ unsigned long_ones[warps];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, nodes = *tree;
-    const Near given = {
-        sorted, centres,       links, heads,          pool, expansions, order, last,
-        least,  accelerations, again, unit_of(*cube), eps2, n,          pass,  used[pass] <= pool_capacity};
+    const Near given = {sorted,
+                        centres,
+                        rests,
+                        links,
+                        heads,
+                        pool,
+                        expansions,
+                        order,
+                        last,
+                        least,
+                        accelerations,
+                        again,
+                        unit_of(*cube),
+                        eps2,
+                        n,
+                        pass,
+                        used[pass] <= pool_capacity};
     // Leaves with long lists, by all warps of a block together; those that follow each other in different blocks.
     const int blocks = gridDim.x, own_targets = (nodes + blocks - 1) / blocks;
     for (int first = 0; warps > 1 && given.complete && first < own_targets; first += P) {
         const int target = (first + threadIdx.x) * blocks + blockIdx.x;
-        const unsigned found = __ballot_sync(all_lanes, target < nodes && is_long(given, target));
+        const unsigned found = lanes_where(target < nodes && is_long(given, target));
         if (lane == 0) long_ones[warp] = found;
         __syncthreads();
         for (int of = 0; of < warps; ++of) {
             for (unsigned left = long_ones[of]; left; left &= left - 1) {
-                const int found_target = (first + 32 * of + __popc((left & (0 - left)) - 1)) * blocks + blockIdx.x;
+                const int found_target = (first + 32 * of + first_of(left)) * blocks + blockIdx.x;
                 pull_leaf<warps>(given, found_target, bounds[found_target], rooms[warp], of_warps);
             }
         }

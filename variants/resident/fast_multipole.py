@@ -22,9 +22,9 @@ from gravbench.variants.resident.tree_buffers import no_lap
 KERNELS = {
     "fast_multipole": (0, "ORDER JUDGED P"),
     "fast_multipole_up": (6, "ORDER JUDGED OPENING BLOCK BITS QUADRUPOLE"),
-    "fast_multipole_pairs": (7, "ORDER JUDGED BITS P"),
+    "fast_multipole_pairs": (7, "ORDER JUDGED BITS RANKS P"),
     "fast_multipole_far": (8, "ORDER P"),
-    "fast_multipole_down": (9, "ORDER BITS P"),
+    "fast_multipole_down": (9, "ORDER BITS RANKS P"),
     "fast_multipole_least": (10, "BLOCK"),
 }
 """The kernels beside those that build, as in ``keys``."""
@@ -118,7 +118,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     warps = p // 32
     cells, threads = min(most, -(-has.capacity // warps)), min(most, -(-has.capacity // p))
     # 8^level cells at most, of which each warp takes one, as long as the device has room for them.
-    of_levels = [min(cells, -(-(8**level) // warps)) for level in range(bits + 1)]
+    of_levels = [min(cells, -(-(8**level) // warps)) for level in range(tree.levels + 1)]
     eps2, theta2, judged_part = gpu.real(bodies.eps**2), gpu.real(theta**2), gpu.real(part)
 
     def act(lap, places, number, by):
@@ -132,17 +132,17 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
             )  # fmt: skip
         lap("pairs")
         far(
-            cells, p, has.sorted, has.centres, has.links, multipoles, has.tree, has.cube, lists.heads, lists.pool,
+            cells, p, has.sorted, has.centres, has.rests, has.links, multipoles, has.tree, has.cube, lists.heads, lists.pool,
             lists.used, places, expansions, accelerations, lists.capacity, eps2, *passes,
         )  # fmt: skip
         lap("far")
         down(
-            threads, p, has.centres, has.bounds, has.tree, has.cube, lists.heads, lists.used, expansions,
+            threads, p, has.centres, has.rests, has.bounds, has.tree, has.cube, lists.heads, lists.used, expansions,
             lists.capacity, *passes,
         )  # fmt: skip
         lap("down")
         near(
-            cells, p, has.sorted, has.centres, has.links, has.bounds, has.tree, has.cube, lists.heads, lists.pool,
+            cells, p, has.sorted, has.centres, has.rests, has.links, has.bounds, has.tree, has.cube, lists.heads, lists.pool,
             lists.used, expansions, places, last, least, accelerations, lists.capacity, np.int32(n), eps2, *passes,
         )  # fmt: skip
         lap("near")
@@ -150,7 +150,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     def evaluate(lap):
         places = tree.build(own, lap)
         up(
-            tree.node_blocks, keys.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
+            tree.node_blocks, keys.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres, has.rests,
             multipoles, sizes, least, found, has.links, has.pending, again,
         )  # fmt: skip
         lap("multipoles")
@@ -177,5 +177,5 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         near,
         stages=evaluate,
         insight=insight,
-        kernels=tree.launches + 1 + (2 if judged else 1) * (bits + 4) + judged,
+        kernels=tree.launches + 1 + (2 if judged else 1) * (tree.levels + 4) + judged,
     )

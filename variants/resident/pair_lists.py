@@ -52,7 +52,7 @@ class PairLists:
         if int(self._fetched(self.used).max()) > self.capacity:
             return {"body_body": float(n), "body_cell": 0.0, "cell_cell": 0.0}
         nodes = int(self._fetched(tree)[0])
-        bodies = self._fetched(links)[:nodes, 2].astype(np.int64)
+        bodies = self._fetched(links)[:nodes, 3].astype(np.int64)
         heads, pool = self._fetched(self.heads)[:nodes], self._fetched(self.pool)
         cell_cell = sum(len(targets) for targets, _ in pairs(pool, heads[:, 0]))
         body_body = sum(int((bodies[targets] * bodies[sources]).sum()) for targets, sources in pairs(pool, heads[:, 1]))

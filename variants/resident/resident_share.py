@@ -6,7 +6,7 @@ from gravbench.variants.common import keys
 from gravbench.variants.resident import accuracy, tree_build
 
 KERNELS = {
-    "resident_tree": (0, "BITS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
+    "resident_tree": (0, "BITS RANKS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
     "resident_tree_moments": (6, "BLOCK BITS OPENING QUADRUPOLE"),
 }
 """The kernels beside those that build, as in ``keys``."""
@@ -68,6 +68,11 @@ class Share:
         judged = gpu.real(axes["part"] if theta else 0)
         self.numbers = np.int32(n), gpu.real(bodies.eps**2), self.inverse_theta, judged
         self.share = np.int32(share), np.int32(shares)
+        self.walks = np.int32(groups)
+        self.met = gpu.device_array(2, np.int64)
+        stream = gpu.stream()
+        gpu.send(self.met, np.zeros(2, np.int64), stream)
+        gpu.wait(stream)
         self.kernels = self.tree.launches + len(KERNELS)
 
     def traverse(self, kernel, places, found):
@@ -75,8 +80,8 @@ class Share:
         has = self.tree.has
         if self.walkers[0]:
             kernel(
-                *self.walkers, has.sorted, has.centres, has.seconds, has.links, places, self.last, found, *self.numbers,
-                has.cube, *self.share,
+                *self.walkers, has.sorted, has.centres, has.rests, has.seconds, has.links, places, self.last, found, *self.numbers,
+                has.cube, self.met, *self.share,
             )  # fmt: skip
 
     def evaluate(self, lap):
@@ -85,7 +90,7 @@ class Share:
         places = self.tree.build(self.own, lap)
         self.sums(
             self.tree.node_blocks, keys.BLOCK, has.sorted, has.bounds, has.tree, has.cube, has.centres,
-            has.seconds, has.links, has.pending, self.inverse_theta,
+            has.rests, has.seconds, has.links, has.pending, self.met, self.walks, self.inverse_theta,
         )  # fmt: skip
         lap("moments")
         self.traverse(self.walk, places, self.accelerations)

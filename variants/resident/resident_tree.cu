@@ -11,10 +11,15 @@
 // one for each lane, and compares them with BOXES boxes around each 32 of its bodies: bodies far from each other in
 // space or in their accelerations then do not open cells for one another that none of them needs opened. The children
 // of opened cells go back to the stack as one range of nodes for each cell. The accepted cells, and then the bodies of
-// opened leaves, are staged in shared memory, from where all lanes add them up. A step pushes at most 32 ranges, and
-// what it pushes lies deeper in the tree than what remains below; so a stack of 32 ranges for each of the BITS + 1
-// levels never overflows. Expected: instructions are those of the interactions, 14 for a body or a centre of mass and
-// 35 for a quadrupole, and a fifth as many more.
+// opened leaves, are staged in shared memory, from where all lanes add them up. What a step pushes lies deeper in the
+// tree than what remains below, so the stack stays short; where it is long all the same, a step takes one range.
+// Expected: instructions are those of the interactions, 14 for a body or a centre of mass and 35 for a quadrupole, and
+// a fifth as many more.
+//
+// No walk is much longer than the others. A walk that has met twice as much as the mean of the last evaluation compares
+// nodes with its bodies instead of the boxes around them (`too_near_a_body`). OPENING 2 judges cells by the
+// acceleration of a body in the last evaluation, but by no less than a part, `least_part`, of what the contributions of
+// all cells are together: a body whose contributions cancel would open all cells, and its error is small beside these.
 //
 // Where the nodes do not fit into `capacity`, the cells of the last level that fits are leaves, whatever they hold:
 // that is slower, and as right. OPENING 2: where all bodies fill a smaller or a larger cube than in the last
@@ -35,11 +40,22 @@
 #if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
 #include "tree_keys.cuh"
 #endif
+#if KERNEL == 0 || KERNEL == 3 || KERNEL == 5
+#include "tree_depth.cuh"
+#endif
 #if KERNEL == 3 || KERNEL == 5
 #include "tree_levels.cuh"
 #endif
 #if KERNEL == 6
 #include "tree_moments.cuh"
+#endif
+#if KERNEL == 0 || KERNEL == 6
+// What the walks of an evaluation have met, all together, and how much each of the next may meet before it compares
+// nodes with its bodies.
+struct Met {
+    unsigned long long all;
+    unsigned many, nothing;
+};
 #endif
 
 #include "tree_build.cuh"
@@ -47,10 +63,15 @@
 #if KERNEL == 6
 extern "C" __global__ void __launch_bounds__(BLOCK)
     resident_tree_moments(const Body* __restrict__ sorted, const Bound* __restrict__ bounds,
-                          const int* __restrict__ tree, const Cube* __restrict__ cube, Body* centres,
-                          Quadrupole* seconds, Link* links, int* pending, real inverse_theta) {
+                          const int* __restrict__ tree, const Cube* __restrict__ cube, Body* centres, Rest* rests,
+                          Quadrupole* seconds, Link* links, int* pending, Met* met, int walks, real inverse_theta) {
     const int nodes = *tree;
     const Cube whole = *cube;
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        const unsigned long long twice_the_mean = 2 * met->all / static_cast<unsigned>(max(walks, 1));
+        met->many = twice_the_mean > 0 ? static_cast<unsigned>(twice_the_mean) : 0xffffffff;
+        met->all = 0;
+    }
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
         Bound bound = bounds[leaf];
         if (bound.bodies == 0) continue;
@@ -58,9 +79,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         Moments moments = moments_of_bodies(sorted, begin, count);
         while (true) {
             centres[node] = moments.centre;
+            rests[node] = moments.rest;
             if (QUADRUPOLE) seconds[node] = moments.second;
             const real reach = reach_of(moments, sorted[bound.first], bound.level, whole, inverse_theta);
-            links[node] = Link{reach, begin, count};
+            const real weight = OPENING == 2 ? weight_of(moments.centre.mass, moments.farthest) : 0;
+            links[node] = Link{reach, weight, begin, count};
             node = bound.parent;
             if (node < 0) break;
             __threadfence();
@@ -73,32 +96,39 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             begin = __ldcg(&links[node].begin);
             count = -children;
             bound = bounds[node];
-            moments = moments_of_cells(centres, seconds, links, begin, children);
+            moments = moments_of_cells(centres, rests, seconds, links, begin, children);
         }
     }
 }
 #endif
 
 #if KERNEL == 0
+#include "warp.cuh"
+#endif
+#if KERNEL == 0
+#include "tree_stack.cuh"
 #include "tree_walk.cuh"
+
+// The part of the contributions of all cells below which no acceleration is taken to be.
+constexpr real least_part = static_cast<real>(1) / 32;
 
 // Threads of a multiprocessor for which the compiler has to leave registers: 40 of them for one body in float32.
 constexpr int resident_threads = sizeof(real) == 4 && R <= 2 ? (R == 1 ? 1536 : 1024) : 512;
 
 extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_threads / P : 1)
-    resident_tree(const Body* __restrict__ sorted, const Body* __restrict__ centres,
+    resident_tree(const Body* __restrict__ sorted, const Body* __restrict__ centres, const Rest* __restrict__ rests,
                   const Quadrupole* __restrict__ seconds, const Link* __restrict__ links,
                   const long long* __restrict__ order, real* __restrict__ last, Sums* __restrict__ accelerations, int n,
-                  real eps2, real inverse_theta, real part, const Cube* __restrict__ cube, int number, int shares) {
+                  real eps2, real inverse_theta, real part, const Cube* __restrict__ cube, Met* met, int number,
+                  int shares) {
     static_assert(WARPS == 1 || P == 32 * WARPS, "warps that share their bodies are a block");
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
-    const int lane = threadIdx.x % 32;
+    const int lane = lane_of_thread();
     const int share = threadIdx.x / 32 % WARPS;
     const int group = (blockIdx.x * (P / 32 / WARPS) + threadIdx.x / 32 / WARPS) * shares + number;
     if (group > (n - 1) / (32 * R)) return;
     const int first = group * 32 * R;
-    const unsigned up_to_lane = 0xffffffffu >> (31 - lane), before_lane = up_to_lane >> 1;
 
     Body own[R];
     int home[R];
@@ -109,6 +139,11 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
         own[b] = sorted[k];
         home[b] = static_cast<int>(order[k]);
     }
+    // Cells act on the bodies as seen from one of these.
+    const Body from = {broadcast(own[0].x, 0), broadcast(own[0].y, 0), broadcast(own[0].z, 0), 0};
+    Body seen[R];
+#pragma unroll
+    for (int b = 0; b < R; ++b) seen[b] = Body{own[b].x - from.x, own[b].y - from.y, own[b].z - from.z, 0};
     const int of_lane = lane / lanes_of_box;
     const bool writes_box = lane % lanes_of_box == 0;
 #pragma unroll
@@ -117,14 +152,18 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
 #if OPENING == 2
         const real length = cube->stronger * last[home[b]];
         // A NaN is no length.
-        judge_by(box, part * least_of_box(length > 0 ? length : 0), inverse_theta);
+        judge_by(box, part * warp_min<lanes_of_box>(length > 0 ? length : 0), inverse_theta);
 #endif
         if (writes_box) room.boxes[b * BOXES + of_lane] = box;
     }
 
     Sums sums[R];
+    const unsigned many = met->many;
+    unsigned met_nodes;
     bool again;
     do {
+        met_nodes = 0;
+        real contributions = 0;  // of this lane's cells where cells are seen from
 #pragma unroll
         for (int b = 0; b < R; ++b) sums[b] = Sums{};
 #if COUNT
@@ -132,49 +171,42 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
 #endif
         // What all warps of these bodies have met: each adds up the cells and batches whose numbers are its own.
         unsigned met_cells = 0, met_batches = 0;
-        int top = 1;
-        if (lane == 0) room.ranges[0] = range_of(0, 1);
-        __syncwarp();
+        int top = room.stack.begin(0);
         while (top > 0) {
-            // Take ranges from the stack, as many as have 32 nodes at most.
-            const unsigned range = lane < top ? room.ranges[top - 1 - lane] : 0;
-            __syncwarp();  // before others push
-            const int length = lane < top ? static_cast<int>(range & 7) + 1 : 0;
-            const int end = sum_up_to_lane(length, lane);
-            const bool taken = lane < top && end <= 32;
-            const int ranges = __popc(__ballot_sync(all_lanes, taken));
-            const int taken_nodes = __shfl_sync(all_lanes, end, ranges - 1);
-            const unsigned begins = bits_of_warp(taken ? 1u << (end - length) : 0) & up_to_lane;
-            const unsigned source = __shfl_sync(all_lanes, range, __popc(begins) - 1);
-            const bool valid = lane < taken_nodes;
-            const int node = valid ? static_cast<int>(source >> 3) + lane - (31 - __clz(begins)) : 0;
-            top -= ranges;
+            const int taken = room.stack.pop(top);
+            const bool valid = taken >= 0;
+            const int node = max(taken, 0);
 
             const Body centre = centres[node];
             const Link link = links[node];
-            const bool near = too_near(link, centre, room.boxes);
+            const bool near = met_nodes <= many ? too_near(link, centre, room.boxes, eps2)
+                                                : too_near_a_body(link, centre, own, room.boxes, eps2);
             const bool accepted = valid && !near, is_leaf = valid && near && link.count > 0;
             const bool divided = valid && near && link.count < 0;
 
-            const unsigned pushed = __ballot_sync(all_lanes, divided);
-            if (divided) room.ranges[top + __popc(pushed & before_lane)] = range_of(link.begin, -link.count);
-            top += __popc(pushed);
+            room.stack.push(top, divided, link.begin, link.count);
 
-            unsigned cells = __ballot_sync(all_lanes, accepted);
+            Offset at = {};
+            if (accepted) {
+                at = way(from, Rest{}, centre, rests[node]);
+                if (OPENING == 2) contributions += contribution_of(centre.mass, at, eps2);
+            }
+            unsigned cells = lanes_where(accepted);
+            met_nodes += __popc(cells);
             bool staged = accepted;
             if (WARPS > 1) {
-                const unsigned number = met_cells + __popc(cells & before_lane);
+                const unsigned number = met_cells + rank_among(cells);
                 met_cells += __popc(cells);
                 staged = accepted && number % WARPS == share;
-                cells = __ballot_sync(all_lanes, staged);
+                cells = lanes_where(staged);
             } else if (COUNT) {
                 met_cells += __popc(cells);
             }
             if (cells) {
                 const int count = __popc(cells);
                 if (staged) {
-                    const int place = __popc(cells & before_lane);
-                    room.staged[place] = centre;
+                    const int place = rank_among(cells);
+                    room.staged[place] = Body{at.x, at.y, at.z, centre.mass};
 #if QUADRUPOLE
                     room.seconds[place] = seconds[node];
 #endif
@@ -186,14 +218,14 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
 #endif
                 }
                 __syncwarp();
-                add_cells(sums, own, room, count, eps2);
+                add_cells(sums, seen, room, count, eps2);
             }
             __syncwarp();
 
-            if (__ballot_sync(all_lanes, is_leaf)) {
+            if (lanes_where(is_leaf)) {
                 const int bodies = is_leaf ? link.count : 0;
-                const int up_to = sum_up_to_lane(bodies, lane);
-                const int all_bodies = __shfl_sync(all_lanes, up_to, 31);
+                const int up_to = inclusive_scan(bodies);
+                const int all_bodies = broadcast(up_to, 31);
                 const int origin = link.begin - (up_to - bodies);
                 const int begin = WARPS > 1 ? 32 * static_cast<int>((share - met_batches) % WARPS) : 0;
                 for (int done = begin; done < all_bodies; done += 32 * WARPS) {
@@ -201,15 +233,16 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                     int leaf = 0;
 #pragma unroll
                     for (int step = 16; step > 0; step >>= 1) {
-                        if (__shfl_sync(all_lanes, up_to, leaf + step - 1) <= done + lane) leaf += step;
+                        if (__shfl_sync(whole_warp, up_to, leaf + step - 1) <= done + lane) leaf += step;
                     }
-                    const int k = __shfl_sync(all_lanes, origin, leaf) + done + lane;
+                    const int k = __shfl_sync(whole_warp, origin, leaf) + done + lane;
                     room.staged[lane] = done + lane < all_bodies ? sorted[k] : Body{};
                     __syncwarp();
                     add_bodies(sums, own, room.staged, min(32, all_bodies - done), eps2);
                     __syncwarp();
                 }
                 met_batches += (all_bodies + 31) / 32;
+                met_nodes += all_bodies;
 #if COUNT
                 met_bodies += all_bodies;
 #endif
@@ -227,21 +260,22 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
 #endif
         again = false;
 #if OPENING == 2 && !COUNT
+        const real least = least_part * warp_sum(contributions);
 #pragma unroll
         for (int b = 0; b < R; ++b) {
             const Sums& of = sums[b];
-            const real length = sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az));
+            const real length = max(sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az)), least);
             if (share == 0 && first + b * 32 + lane < n) last[home[b]] = length;
-            const real found = least_of_box(length);
-            // What was assumed is 1 / (part * by_pull^2).
+            const real found = warp_min<lanes_of_box>(length);
             GroupBox& box = room.boxes[b * BOXES + of_lane];
-            again = again || (box.by_pull > 0 && 2 * part * found * box.by_pull * box.by_pull < 1);
+            again = again || (box.by_pull > 0 && by_half_the_pull * box.by_pull < by_pull_of(part * found));
             __syncwarp();
             if (writes_box) judge_by(box, part * found, inverse_theta);
         }
-        again = __ballot_sync(all_lanes, again) != 0;
+        again = lanes_where(again) != 0;
 #endif
     } while (again);
+    if (!COUNT && lane == 0 && share == 0) atomicAdd(&met->all, static_cast<unsigned long long>(met_nodes));
 #pragma unroll
     for (int b = 0; b < R; ++b) {
         if (share == 0 && first + b * 32 + lane < n) accelerations[home[b]] = sums[b];

@@ -7,8 +7,9 @@ Several ``warps`` can share the work of a group: all find the same cells, and ea
 ``opening`` says when a cell is opened, ``moments`` how an accepted one acts: as a ``monopole``, its centre of mass, or
 with a ``quadrupole`` too. With ``opening`` "acceleration", each cell may contribute an error of at most ``part`` of
 the acceleration in the previous evaluation. A key has ``bits`` for each coordinate: keys of up to ten bits are sorted
-in half the time, but put bodies that are closer than a thousandth of the whole into one leaf. With ``graph``, an
-evaluation is one CUDA graph, which the host launches once.
+in half the time, but do not tell bodies apart that are closer than a thousandth of the whole. With ``graph``, an
+evaluation is one CUDA graph, which the host launches once. What keeps it fast for all bodies is listed in
+docs/explanation/trees.md.
 
 CuPy sorts the keys. PyCUDA has no sort on the device, so its cases are skipped with that reason.
 """

@@ -22,7 +22,7 @@ def room_for_nodes(n, leaf_size):
 class Buffers:
     """What the kernels of resident_tree.cu hand to each other; the names are those of their parameters."""
 
-    def __init__(self, gpu, n, *, bits, leaf_size, quadrupole, block):
+    def __init__(self, gpu, n, *, bits, levels, leaf_size, quadrupole, block):
         """Allocate for n bodies in blocks of ``block``."""
         real = gpu.real
         words = np.dtype(real).itemsize // 4
@@ -33,13 +33,14 @@ class Buffers:
         self.keys = gpu.device_array(n, np.uint64 if bits > 10 else np.uint32)
         self.sorted = gpu.device_array((n, 4), real)
         self.begun = gpu.device_array((n, 2), np.int32)
-        self.counts = gpu.device_array((bits, blocks), np.int32)
-        self.totals = gpu.device_array(bits, np.int32)
+        self.counts = gpu.device_array((levels, blocks), np.int32)
+        self.totals = gpu.device_array(levels, np.int32)
         self.tree = gpu.device_array(1, np.int32)
         self.bounds = gpu.device_array((self.capacity, 4), np.int32)
         self.centres = gpu.device_array((self.capacity, 4), real)
+        self.rests = gpu.device_array((self.capacity, 4), real)
         self.seconds = gpu.device_array((self.capacity if quadrupole else 1, 8 * words), np.int32)
-        self.links = gpu.device_array((self.capacity, 4), np.int32)
+        self.links = gpu.device_array((self.capacity, 4 * words), np.int32)
         # Every evaluation leaves them at zero again.
         self.pending = gpu.device_array(self.capacity, np.int32)
         stream = gpu.stream()

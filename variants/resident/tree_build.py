@@ -7,15 +7,21 @@ from gravbench.variants.common.keys import BLOCK
 from gravbench.variants.resident import tree_buffers
 
 KERNELS = keys.KERNELS | {
-    "tree_order": (3, "BLOCK BITS LEAF"),
+    "tree_order": (3, "BLOCK BITS RANKS LEAF"),
     "tree_scan": (4, "SCAN"),
-    "tree_nodes": (5, "BLOCK BITS"),
+    "tree_nodes": (5, "BLOCK BITS RANKS LEAF"),
 }
 """All kernels, as in ``keys``; blocks of BLOCK threads, one body or node per thread."""
 
 SCAN = 1024
 """Threads that add up the numbers of cells of one level."""
 CURVES = ("morton", "hilbert")
+
+
+def ranks(n, leaf_size):
+    """Return how many octal digits tell bodies with the same key apart, down to leaves of ``leaf_size``."""
+    last = (n - 1) >> (leaf_size.bit_length() - 1)
+    return max(1, -(-last.bit_length() // 3))
 
 
 class Tree:
@@ -28,16 +34,19 @@ class Tree:
             ToolkitMissingError: the toolkit has no sort on the device; then nothing is compiled.
         """
         self.gpu = gpu
-        self.has = tree_buffers.Buffers(gpu, n, bits=bits, leaf_size=leaf_size, quadrupole=quadrupole, block=BLOCK)
+        self.levels = bits + ranks(n, leaf_size)
+        self.has = tree_buffers.Buffers(
+            gpu, n, bits=bits, levels=self.levels, leaf_size=leaf_size, quadrupole=quadrupole, block=BLOCK
+        )
         gpu.argsort(self.has.keys)
         self.constants = {
             "BITS": bits,
+            "RANKS": self.levels - bits,
             "HILBERT": int(curve == "hilbert"),
             "LEAF": leaf_size,
             "BLOCK": BLOCK,
             "SCAN": SCAN,
         }
-        self.bits = bits
         self.kernels = keys.compiled(gpu, KERNELS, self.constants)
         self.blocks = -(-n // BLOCK)
         self.node_blocks = min(-(-self.has.capacity // BLOCK), 8 * gpu.multiprocessors)
@@ -56,7 +65,7 @@ class Tree:
         places = self.gpu.argsort(has.keys)
         lap("sort")
         order(blocks, BLOCK, own, has.keys, places, has.sorted, has.begun, has.counts, n)
-        scan(self.bits, SCAN, has.counts, has.totals, number_of_blocks)
+        scan(self.levels, SCAN, has.counts, has.totals, number_of_blocks)
         nodes(
             blocks, BLOCK, has.begun, has.keys, places, has.counts, has.totals, has.bounds, has.links, has.pending,
             has.tree, n, number_of_blocks, capacity,

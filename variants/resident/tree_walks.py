@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.variants.common import curves
+from gravbench.variants.resident.tree_build import ranks
 
 LANES = 32
 """Threads of a warp."""
@@ -23,6 +24,9 @@ DIGIT = 3
 """Bits of a key for each level of the tree."""
 AT_ONCE = 4
 """Bodies that a turn of the loop over bodies adds up."""
+LEAST_PART = 1 / 32
+"""The part of the contributions of all cells below which no acceleration is taken to be, as in the kernel."""
+NO_LIMIT = np.iinfo(np.int64).max
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -33,13 +37,15 @@ class Tree:
     """The nodes of an octree, level by level, the children of each beside each other.
 
     ``begin`` is the first child of a node, or the first body of a leaf, and ``count`` how many there are, of children
-    below zero. ``centres`` has shape (nodes, 4): centres of mass and masses. ``reach`` is by the opening criterion.
+    below zero. ``centres`` has shape (nodes, 4): centres of mass and masses. ``reach`` is by the opening criterion, and
+    ``weight`` is what the acceleration is compared with, in the sense of a squared distance.
     """
 
     begin: Counts
     count: Counts
     centres: Floats
     reach: Floats
+    weight: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,14 +68,34 @@ class Walks:
 
 
 def walks(bodies, axes, cells_at_once):
-    """Follow all walks; ``axes`` are those of ``resident_tree``, and a turn adds up so many cells."""
+    """Follow all walks; ``axes`` are those of ``resident_tree``, and a turn adds up so many cells.
+
+    They are those of the second evaluation and later ones, which know how long walks are on the average.
+    """
     order, tree, rows = _built(bodies, axes, str(axes["opening"]))
     group, warps, boxes = int(axes["group"]), int(axes["warps"]), int(axes["boxes"])
-    accepted = np.zeros(len(rows))
+    accepted, eps2 = np.zeros(len(rows)), 0.0
     if axes["opening"] == ACCELERATION:
-        accepted = float(axes["part"]) * _lengths(bodies, axes)[order]
-    own = _boxes(rows, accepted, group, LANES // boxes, float(axes["theta"]))
-    return Walks(*_follow()(tree.begin, tree.count, tree.centres, tree.reach, own, warps, cells_at_once))
+        accepted, eps2 = float(axes["part"]) * _lengths(bodies, axes)[order], bodies.eps**2
+    power = -2 / (_terms(axes) + 2)
+    one_box = _boxes(rows, accepted, group, LANES // boxes, float(axes["theta"]), power)
+    each = _boxes(rows, accepted, group, 1, float(axes["theta"]), power)
+    each[..., 6:] = np.repeat(one_box[..., 6:], LANES // boxes, axis=1)
+
+    def follow(many):
+        return Walks(*_follow()(*_nodes(tree), one_box, each, eps2, many, warps, cells_at_once))
+
+    first = follow(NO_LIMIT)
+    return follow(int(2 * (first.cells + first.bodies).mean()))
+
+
+def _terms(axes):
+    """Return the power of a cell's size that its error grows with."""
+    return 3 if axes["moments"] == "quadrupole" else 2
+
+
+def _nodes(tree):
+    return tree.begin, tree.count, tree.centres, tree.reach, tree.weight
 
 
 def _built(bodies, axes, opening):
@@ -80,26 +106,37 @@ def _built(bodies, axes, opening):
     keys = curves.hilbert_keys(position, bits) if axes["curve"] == "hilbert" else curves.morton_keys(position, bits)
     order = np.argsort(keys, kind="stable")
     rows = np.column_stack([position[order], bodies.mass[order]]).astype(np.float64)
-    tree = build(rows, keys[order], bits, int(axes["leaf_size"]), opening, float(axes["theta"]), low, width)
+    tree = build(
+        rows, keys[order], bits, int(axes["leaf_size"]), opening, float(axes["theta"]), low, width, _terms(axes)
+    )
     return order, tree, rows
 
 
-def build(rows, keys, bits, leaf_size, opening, theta, low, width):
-    """Build the tree over bodies in the order of their keys, shape (n, 4); ``low`` and ``width`` are of their cube."""
+def build(rows, keys, bits, leaf_size, opening, theta, low, width, terms=3):
+    """Build the tree over bodies in the order of their keys, shape (n, 4); ``low`` and ``width`` are of their cube.
+
+    Bodies with the same key are divided by their ranks among each other, as in ``tree_levels.cuh``. The error of a cell
+    grows with the power ``terms`` of its size.
+    """
     n = len(rows)
+    levels = bits + ranks(n, leaf_size)
+    begins = np.append(True, keys[1:] != keys[:-1])
+    rank = np.arange(n) - np.flatnonzero(begins)[np.cumsum(begins) - 1] >> leaf_size.bit_length() - 1
     first, size, above, level = [np.zeros(1, np.int64)], [np.array([n])], [np.array([-1])], [np.zeros(1, np.int64)]
     begin, divided, nodes = [], [], 0
-    for deep in range(bits + 1):
-        parents = (size[-1] > leaf_size) & (deep < bits)
+    for deep in range(levels + 1):
+        parents = (size[-1] > leaf_size) & (deep < levels)
         divided.append(parents)
         if not parents.any():
             begin.append(first[-1].copy())
             break
-        prefix = keys >> DIGIT * (bits - deep - 1)
+        prefix = keys >> DIGIT * max(bits - deep - 1, 0)
+        of_rank = rank >> DIGIT * (levels - deep - 1) if deep >= bits else np.zeros_like(rank)
+        another = (prefix[1:] != prefix[:-1]) | (of_rank[1:] != of_rank[:-1])
         inside = np.zeros(n, bool)
         for start, count in zip(first[-1][parents], size[-1][parents], strict=True):
             inside[start : start + count] = True
-        starts = np.flatnonzero(inside & np.append(True, (prefix[1:] != prefix[:-1]) | ~inside[:-1]))
+        starts = np.flatnonzero(inside & np.append(True, another | ~inside[:-1]))
         around = np.flatnonzero(parents)[np.searchsorted(first[-1][parents], starts, side="right") - 1]
         ends = np.append(starts[1:], n)
         sizes = np.minimum(ends, (first[-1] + size[-1])[around]) - starts
@@ -112,10 +149,12 @@ def build(rows, keys, bits, leaf_size, opening, theta, low, width):
         above.append(nodes - len(first[-2]) + around)
         level.append(np.full(len(starts), deep + 1))
     whole = [np.concatenate(one) for one in (first, size, above, level, divided)]
-    return _with_moments(rows, np.concatenate(begin), *whole, opening=opening, theta=theta, low=low, width=width)
+    begin = np.concatenate(begin)
+    whole[3] = np.minimum(whole[3], bits) if opening != ACCELERATION else whole[3]
+    return _with_moments(rows, begin, *whole, opening=opening, theta=theta, low=low, width=width, terms=terms)
 
 
-def _with_moments(rows, begin, first, size, above, level, divided, *, opening, theta, low, width):
+def _with_moments(rows, begin, first, size, above, level, divided, *, opening, theta, low, width, terms):
     """Add centres of mass, masses and what opens a cell to the nodes of a tree."""
     sums = np.concatenate([np.zeros((1, 4)), np.cumsum(rows[:, 3:] * np.c_[rows[:, :3], np.ones(len(rows))], axis=0)])
     total = sums[first + size] - sums[first]
@@ -133,7 +172,9 @@ def _with_moments(rows, begin, first, size, above, level, divided, *, opening, t
             corner = np.floor((rows[first, :3] - low) / np.where(widths > 0, widths, 1)[:, None])
             middle = low + (np.minimum(corner, 2.0 ** level[:, None] - 1) + 0.5) * widths[:, None]
             reach += np.linalg.norm(middle - centres[:, :3], axis=1)
-    return Tree(begin, np.where(divided, -children, size), centres, reach)
+    factor = 2 if terms == 3 else 1
+    weight = (factor * mass * reach**terms) ** (2 / (terms + 2))
+    return Tree(begin, np.where(divided, -children, size), centres, reach, weight)
 
 
 def _farthest(rows, centres, first, size, above, level, divided):
@@ -152,10 +193,11 @@ def _farthest(rows, centres, first, size, above, level, divided):
     return found
 
 
-def _boxes(rows, accepted, group, lanes, theta):
+def _boxes(rows, accepted, group, lanes, theta, power):
     """Return the boxes of each group, shape (groups, boxes, 8): the middle, half the widths, and what judges a cell.
 
-    ``accepted`` is the error of its acceleration that each body accepts from a cell, shape (n,), 0 where any is.
+    ``accepted`` is the error of its acceleration that each body accepts from a cell, shape (n,), 0 where any is; cells
+    are judged by this ``power`` of it.
     """
     groups = -(-len(rows) // group)
     every = np.minimum(np.arange(groups * group), len(rows) - 1)
@@ -165,7 +207,7 @@ def _boxes(rows, accepted, group, lanes, theta):
     known = least_accepted > 0
     with np.errstate(divide="ignore"):
         by_reach = np.where(known, 1.0, max(1.0, 4 * float(np.divide(1.0, theta)) ** 2))
-        by_error = np.where(known, 1 / np.sqrt(least_accepted), 0.0)
+        by_error = np.where(known, np.where(known, least_accepted, 1) ** power, 0.0)
     middle = (least + most) / 2
     return np.concatenate([middle, most - middle, by_reach[..., None], by_error[..., None]], axis=2)
 
@@ -174,14 +216,17 @@ _LENGTHS = {}
 
 
 def _lengths(bodies, axes):
-    """Return how strong the accelerations of the bodies are, shape (n,), by a walk for 32 of them at a time."""
+    """Return what cells are judged by for each body, shape (n,), by a walk for 32 of them at a time.
+
+    That is its acceleration, or a part of the contributions of all cells where that is more.
+    """
     key = bodies.sha256, axes["bits"], axes["curve"]
     if key not in _LENGTHS:
         plain = dict(axes) | {"leaf_size": 16, "theta": 0.7}
         order, tree, rows = _built(bodies, plain, GEOMETRIC)
-        own = _boxes(rows, np.zeros(len(rows)), LANES, LANES, 0.7)
+        own = _boxes(rows, np.zeros(len(rows)), LANES, LANES, 0.7, -1.0)
         found = np.empty(len(rows))
-        found[order] = _strengths()(tree.begin, tree.count, tree.centres, tree.reach, own, rows, bodies.eps**2)
+        found[order] = _strengths()(*_nodes(tree), own, rows, bodies.eps**2)
         _LENGTHS[key] = found
     return _LENGTHS[key]
 
@@ -190,17 +235,18 @@ def _lengths(bodies, axes):
 def _near():
     import numba
 
-    def near(centre, reach, boxes):
+    def near(centre, reach, weight, boxes, eps2):
         """Tell whether a cell has to be opened for the bodies of any box."""
         for k in range(boxes.shape[0]):
             r2 = 0.0
             for axis in range(3):
                 apart = max(abs(centre[axis] - boxes[k, axis]) - boxes[k, 3 + axis], 0.0)
                 r2 += apart * apart
+            r2 += eps2
             judged = boxes[k, 7] > 0
             if not r2 > (boxes[k, 6] if judged else 1.0) * reach * reach:
                 return True
-            if judged and not r2 > boxes[k, 7] * reach * np.sqrt(centre[3]):
+            if judged and not r2 > boxes[k, 7] * weight:
                 return True
         return False
 
@@ -214,7 +260,7 @@ def _follow():
 
     near = _near()
 
-    def follow(begin, count, centres, reach, boxes, warps, cells_at_once):
+    def follow(begin, count, centres, reach, weight, boxes, each, eps2, many, warps, cells_at_once):
         groups = boxes.shape[0]
         steps = np.zeros(groups * warps, np.int64)
         cell_steps, leaf_steps = np.zeros_like(steps), np.zeros_like(steps)
@@ -234,10 +280,11 @@ def _follow():
                         nodes += 1
                     ranges += 1
                 top -= ranges
-                accepted, leaf_bodies = 0, 0
+                accepted, leaf_bodies, long_before = 0, 0, cells[group] + met[group]
                 for place in range(nodes):
                     node = taken[place]
-                    if not near(centres[node], reach[node], boxes[group]):
+                    compared = boxes[group] if long_before <= many else each[group]
+                    if not near(centres[node], reach[node], weight[node], compared, eps2):
                         accepted += 1
                     elif count[node] > 0:
                         leaf_bodies += count[node]
@@ -274,34 +321,37 @@ def _strengths():
 
     near = _near()
 
-    def strengths(begin, count, centres, reach, boxes, rows, eps2):
+    def strengths(begin, count, centres, reach, weight, boxes, rows, eps2):
         found = np.empty(len(rows))
         for group in numba.prange(boxes.shape[0]):
             first = group * LANES
             last = min(first + LANES, len(rows))
-            sums = np.zeros((LANES, 3))
+            sums, contributions = np.zeros((LANES, 3)), np.zeros(1)
             stack = np.empty(4096, np.int64)
             stack[0], top = 0, 1
             while top > 0:
                 top -= 1
                 node = stack[top]
-                far = not near(centres[node], reach[node], boxes[group])
+                far = not near(centres[node], reach[node], weight[node], boxes[group], 0.0)
                 if not far and count[node] < 0:
                     for child in range(-count[node]):
                         stack[top] = begin[node] + child
                         top += 1
                     continue
+                if far:
+                    r2 = ((centres[node, :3] - rows[first, :3]) ** 2).sum()
+                    contributions[0] += centres[node, 3] * r2 / (r2 + eps2) ** 2
                 for other in range(1 if far else count[node]):
                     source = centres[node] if far else rows[begin[node] + other]
                     for k in range(first, last):
                         dx, dy, dz = source[0] - rows[k, 0], source[1] - rows[k, 1], source[2] - rows[k, 2]
                         inverse = 1 / np.sqrt(dx * dx + dy * dy + dz * dz + eps2)
-                        weight = source[3] * inverse * inverse * inverse
-                        sums[k - first, 0] += weight * dx
-                        sums[k - first, 1] += weight * dy
-                        sums[k - first, 2] += weight * dz
+                        factor = source[3] * inverse * inverse * inverse
+                        sums[k - first, 0] += factor * dx
+                        sums[k - first, 1] += factor * dy
+                        sums[k - first, 2] += factor * dz
             for k in range(first, last):
-                found[k] = np.sqrt((sums[k - first] ** 2).sum())
+                found[k] = max(np.sqrt((sums[k - first] ** 2).sum()), LEAST_PART * contributions[0])
         return found
 
     return numba.njit(strengths, parallel=True, fastmath=True)

@@ -138,5 +138,6 @@ def _steps(code, loops, times, without=()):
     yield KernelPart(STEPS, times, (), before=code.outside(places, loops.step))
     for loop in code.loops:
         over_boxes = code.around(loop) == loops.step and loop not in (loops.cells, loops.batch)
-        if over_boxes and loop.first not in without and (turns := code.turns(loop)):
+        # One of as many turns as a warp has bodies is run in long walks alone.
+        if over_boxes and loop.first not in without and (turns := code.turns(loop)) and turns != LANES:
             yield KernelPart(STEPS, times, loop.places, turns)
