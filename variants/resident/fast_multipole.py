@@ -132,8 +132,8 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
             )  # fmt: skip
         lap("pairs")
         far(
-            cells, p, has.sorted, has.centres, has.rests, has.links, multipoles, has.tree, has.cube, lists.heads, lists.pool,
-            lists.used, places, expansions, accelerations, lists.capacity, eps2, *passes,
+            cells, p, has.sorted, has.centres, has.rests, has.links, multipoles, has.tree, has.cube, lists.heads,
+            lists.pool, lists.used, places, expansions, accelerations, lists.capacity, eps2, *passes,
         )  # fmt: skip
         lap("far")
         down(
@@ -142,16 +142,17 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         )  # fmt: skip
         lap("down")
         near(
-            cells, p, has.sorted, has.centres, has.rests, has.links, has.bounds, has.tree, has.cube, lists.heads, lists.pool,
-            lists.used, expansions, places, last, least, accelerations, lists.capacity, np.int32(n), eps2, *passes,
+            cells, p, has.sorted, has.centres, has.rests, has.links, has.bounds, has.tree, has.cube, lists.heads,
+            lists.pool, lists.used, expansions, places, last, least, accelerations, lists.capacity, np.int32(n), eps2,
+            *passes,
         )  # fmt: skip
         lap("near")
 
     def evaluate(lap):
         places = tree.build(own, lap)
         up(
-            tree.node_blocks, keys.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres, has.rests,
-            multipoles, sizes, least, found, has.links, has.pending, again,
+            tree.node_blocks, keys.BLOCK, has.sorted, has.bounds, has.tree, has.cube, places, last, has.centres,
+            has.rests, multipoles, sizes, least, found, has.links, has.pending, again,
         )  # fmt: skip
         lap("multipoles")
         act(lap, places, 0, least)

@@ -80,8 +80,8 @@ class Share:
         has = self.tree.has
         if self.walkers[0]:
             kernel(
-                *self.walkers, has.sorted, has.centres, has.rests, has.seconds, has.links, places, self.last, found, *self.numbers,
-                has.cube, self.met, *self.share,
+                *self.walkers, has.sorted, has.centres, has.rests, has.seconds, has.links, places, self.last, found,
+                *self.numbers, has.cube, self.met, *self.share,
             )  # fmt: skip
 
     def evaluate(self, lap):
