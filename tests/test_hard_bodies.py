@@ -2,6 +2,8 @@
 
 import math
 import re
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, invoke
+from conftest import ROOT, flat, invoke
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.model.bodies import unfit
@@ -17,6 +19,8 @@ from gravbench.model.case import Case
 from gravbench.model.generated_bodies import GENERATORS, canonical, generate, is_generated, parameters_of
 from gravbench.model.initial_conditions import available, file_sha256, of_case
 from gravbench.model.initial_conditions import load as load_bodies
+from gravbench.model.runs import RecordFile
+from gravbench.report.page.reproduce import command
 
 HARD = ["cusp", "thin_disk", "clumps", "line", "coincident", "filament"]
 COUNTS = (1, 2, 31, 127, 128, 129, 1000)
@@ -218,6 +222,38 @@ def test_a_case_without_parameters_keeps_the_key_it_had():
         seed=1, eps=0.025, timed="force",
     )  # fmt: skip
     assert case.key == "168d9be820117937"
+
+
+@pytest.mark.slow
+def test_the_packaged_sweep_runs_on_few_bodies_and_again_measures_nothing(tmp_path):
+    out = tmp_path / "run"
+    words = [sys.executable, "-m", "gravbench", "run", "hard_bodies", "--variant", "barnes_hut_cpu", "--device", "cpu"]
+    for setting in ("n=300", "timed=force,step", "measure.budget_seconds=0.01", "measure.sample_seconds=0.001"):
+        words += ["-p", setting]
+    words += ["--bodies", "clumps count=3", "--out", str(out)]
+    for _ in range(2):
+        done = subprocess.run([*words, "--resume"] if out.exists() else words, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        records = [record for record in RecordFile(out).records() if record.anchor <= 1]
+        assert {(record.bodies, record.timed, record.status) for record in records} == {
+            ("clumps count=3", timed, "ok") for timed in ("force", "step")
+        }
+        assert len(records) == 2
+    assert "--bodies 'clumps count=3'" in command(records[0])
+    printed = invoke("report", str(out), "--full").stdout
+    assert "clumps count=3, timed: step" in flat(printed)
+
+
+def test_the_packaged_sweeps_have_every_kind_of_bodies_and_twenty_seeds():
+    cases = load("hard_bodies").cases
+    assert {case.bodies for case in cases} == {"plummer", *HARD}
+    assert {case.n for case in cases} == {2**16, 2**18, 2**20}
+    seeds = {(case.variant, case.n): [] for case in load("plummer_seeds").cases}
+    for case in load("plummer_seeds").cases:
+        seeds[case.variant, case.n].append(case.seed)
+    assert seeds == {
+        (name, 4**power): list(range(1, 21)) for name in ("resident_tree", "fast_multipole") for power in (7, 8, 9, 10)
+    }
 
 
 def test_when_compares_the_one_name(tmp_path):

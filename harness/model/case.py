@@ -140,8 +140,9 @@ class Case(BaseModel, frozen=True):
     def label(self) -> str:
         """The case in a few words, for progress and messages."""
         words = [word(name, self.part(name)) for name in ("variant", "toolkit", "n", "dtype")]
-        work = [name for name in stated() if PARTS[name].kind == "work" and self.part(name) != PARTS[name].usual]
-        return " ".join([*words, *filter(None, [self.configuration]), *(word(name, self.part(name)) for name in work)])
+        told = [name for name in stated() if PARTS[name].kind in ("bodies", "work")]
+        told = [name for name in told if self.part(name) not in (PARTS[name].usual, None)]
+        return " ".join([*words, *filter(None, [self.configuration]), *(word(name, self.part(name)) for name in told)])
 
     @property
     def configuration(self) -> str:
