@@ -352,7 +352,7 @@ def test_a_line_that_is_no_record_is_said_on_the_page_and_on_standard_error(tmp_
 def test_a_page_says_what_it_leaves_out_of_many_records_and_conditions(monkeypatch):
     monkeypatch.setattr(html, "MOST_RECORDS", 30)
     monkeypatch.setattr(figures, "MOST_GROUPS", 2)
-    several = [one.model_copy(update={"seed": seed}) for seed in (1, 2, 3) for one in swept()]
+    several = [one.model_copy(update={"eps": eps}) for eps in (0.1, 0.2, 0.3) for one in swept()]
     text = page([Run("many", several, [])], VARIANTS)
     assert f"The table has the last 30 of {len(several)} records; gravbench export RUN" in text
     assert "sets of conditions, figures are drawn for the 2 with the most variants" in text
@@ -363,7 +363,7 @@ def test_a_page_says_what_it_leaves_out_of_many_records_and_conditions(monkeypat
 
 def test_of_many_conditions_the_first_have_figures(monkeypatch):
     monkeypatch.setattr(figures, "MOST_GROUPS", 2)
-    several = [one.model_copy(update={"seed": seed}) for seed in (1, 2, 3) for one in swept()]
+    several = [one.model_copy(update={"eps": eps}) for eps in (0.1, 0.2, 0.3) for one in swept()]
     found = Counter(one.title for one in html.every_figure([Run("many", several, [])], VARIANTS))
     assert {found[title] for title in ("Occupancy and speed", "Stages", "Error and time for each θ")} == {2}
 

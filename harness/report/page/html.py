@@ -208,7 +208,7 @@ def _left_out(content: Content, records: int) -> Iterator[str]:
             f"The table has the last {MOST_RECORDS:,} of {records:,} records; "
             "gravbench export RUN --to FILE.csv writes all of them."
         )
-    tasks = len({ranking.conditions(record) for record in content.cases if ranking.is_ranked(record)})
+    tasks = len({ranking.conditions(record) for record in content.competitors if ranking.is_ranked(record)})
     if tasks > figures.MOST_GROUPS:
         yield (
             f"Of {tasks:,} sets of conditions, figures are drawn for the {figures.MOST_GROUPS} with the most "

@@ -19,7 +19,7 @@ READING = (
 
 def gpus(content: Content) -> Section | None:
     """Show n and numbers of GPUs for each variant that was measured on several."""
-    groups = over_gpus(content.cases)
+    groups = over_gpus(content.competitors)
     parts: list[Part] = []
     notes: dict[str, None] = {}
     for (shared, name), chosen in groups.items():

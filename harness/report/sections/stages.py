@@ -41,7 +41,7 @@ StageRow = tuple[str, Sequence[str]]
 
 def stages(content: Content) -> Section | None:
     """Show the stages over n of each variant that has them, in the fastest toolkit."""
-    fastest = fastest_with_stages(content.cases)
+    fastest = fastest_with_stages(content.competitors)
     parts: list[Part] = []
     notes: dict[str, None] = {}
     for (shared, name), chosen in fastest.items():
@@ -83,7 +83,7 @@ def _rate(record: Record, name: str) -> str:
 
 def accuracy(content: Content) -> Section | None:
     """Show errors, interactions and time over theta for each variant that has it."""
-    groups = over_theta(content.cases)
+    groups = over_theta(content.competitors)
     has_p90 = any(record.error_p90 is not None for chosen in groups.values() for record in chosen)
     parts: list[Part] = []
     notes: dict[str, None] = {}
@@ -118,7 +118,7 @@ def _cells(record: Record) -> float:
 
 def counters(content: Content) -> Section | None:
     """Show what Nsight Compute counted, by n and the fastest first, or why it did not."""
-    counted = [record for record in content.cases if ranking.is_ranked(record) and record.counters]
+    counted = [record for record in content.competitors if ranking.is_ranked(record) and record.counters]
     reasons = sorted({record.counters_unavailable for record in content.cases if record.counters_unavailable})
     if not counted and not reasons:
         return None
