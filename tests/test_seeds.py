@@ -1,10 +1,12 @@
 """Several seeds of a case: one row with the median over the seeds and the slowest beside it, and one verdict."""
 
+import io
 import json
 import math
 import time
 
 import pytest
+from rich.console import Console
 
 from conftest import flat
 from gravbench.model.record import OUTRACED, Record
@@ -17,6 +19,7 @@ from gravbench.report.sections.content import Content
 from gravbench.report.sections.every import sections
 from gravbench.report.sections.fastest import fastest
 from gravbench.report.sections.ladder import configurations, ladder
+from gravbench.report.terminal.choices import choices_json, render_choices
 from gravbench.verdicts import cards, ranking
 from gravbench.verdicts.best import best
 from gravbench.verdicts.question import contests
@@ -218,3 +221,16 @@ def test_ten_thousand_records_of_twenty_seeds_are_put_together_at_once():
     assert len(found) == 500
     assert all(isinstance(record, OverSeeds) and isinstance(record, Record) for record in found)
     assert math.isclose(ranking.seconds(found[0]), 11e-3)
+
+
+def test_the_table_of_what_to_use_has_the_slowest_seed_and_says_so():
+    selections = best([[*trees(), *direct()]], {"naive": {}, "barnes_hut": {"theta": 0.5}})
+    file = io.StringIO()
+    render_choices(selections, Console(width=120, file=file), 0.01)
+    text = flat(file.getvalue())
+    assert "slowest" in text
+    assert "9.000" in text
+    assert "errors are the largest of any seed" in text
+    (told,) = choices_json(selections, 0.01)["selections"]
+    assert told["seeds"] == "1 to 5"
+    assert told["choices"][0]["use"]["slowest_seed_seconds"] == 9e-3
