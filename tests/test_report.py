@@ -761,7 +761,7 @@ def test_a_new_section_is_shown_in_a_terminal_markdown_page_and_json(
         ],
         "notes": ["~ why"],
     }  # fmt: skip
-    page = html.page([html.Run("run", [record("naive")], [])], discover())
+    page = html.Page([html.Run("run", [record("naive")], [])], discover()).text()
     shown_there = page.partition("<summary>My section</summary>")[2].partition("</section>")[0]
     for words in ("How to read it.", "Numbers: A part", '<th scope="row">x|y</th>', "A line.", "~ why"):
         assert words in shown_there

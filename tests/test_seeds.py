@@ -11,7 +11,7 @@ from rich.console import Console
 from conftest import flat
 from gravbench.model.record import OUTRACED, Record
 from gravbench.report.markdown import markdown
-from gravbench.report.page.html import Run, page
+from gravbench.report.page.html import Page, Run
 from gravbench.report.provenance import Here
 from gravbench.report.reported import report_json
 from gravbench.report.sections.arena import arena
@@ -160,7 +160,7 @@ def test_every_section_and_the_page_say_what_the_median_is():
     text = flat(markdown(sections(shown)))
     assert "median of seeds 1 to 5" in text
     assert "errors are the largest of any seed" in text
-    text = page([Run("seeds", [*trees(), *direct()], [])], {})
+    text = Page([Run("seeds", [*trees(), *direct()], [])], {}).text()
     assert "median of seeds 1 to 5" in text
     assert "(slowest seed 9.000 ms)" in text
     assert "errors are the largest of any seed" in text

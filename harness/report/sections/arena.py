@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gravbench.report.names import SLOWEST_SEED, count, drift_notes, drift_signs, seed_notes, slowest_seed
+from gravbench.report.names import SLOWEST_SEED, count, seed_notes, slowest_seed
 from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.report.provenance import Here, cut_short_notes
 from gravbench.report.section import Column, Part, Section, Table
@@ -24,10 +24,10 @@ def arena(content: Content) -> Section | None:
     notes: dict[str, None] = {}
     parts = []
     for shown in every:
-        drifted = content.drifted((point.record for point in shown.points), shown.shared)
-        title = f"n = {shown.n:,}, {content.names.title(shown.shared)}{drift_signs(drifted)}"
+        records = [point.record for point in shown.points]
+        title, on_drift = content.titled(records, shown.shared, f"n = {shown.n:,}")
         parts.append(arena_part(shown, content.here, title))
-        notes |= dict.fromkeys(drift_notes(drifted))
+        notes |= dict.fromkeys(on_drift)
     return Section("arena", "The arena", READING, parts, list(notes)) if every else None
 
 

@@ -13,7 +13,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.report import published
 from gravbench.report.chosen import EVERYTHING, Chosen
-from gravbench.report.names import Names
+from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.provenance import NOWHERE, Here
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ladder import Ladders, ladders
@@ -103,6 +103,11 @@ class Content:
         """Return the drifts beyond the limit of these places' devices, in the runs that these records are from."""
         runs = {self._runs_of[id(measured(record))] for record in records}
         return ranking.affecting((drift for run in sorted(runs) for drift in self._drifted[run]), *places)
+
+    def titled(self, records: Iterable[Record], shared: Conditions, *words: str) -> tuple[str, list[str]]:
+        """Return the title of a table of records under some conditions, behind ``words``, and the notes on drift."""
+        drifted = self.drifted(records, shared)
+        return ", ".join([*words, self.names.title(shared)]) + drift_signs(drifted), drift_notes(drifted)
 
     @cached_property
     def fields(self) -> list[Field]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gravbench.model.record import Record
-from gravbench.report.names import drift_notes, drift_signs
+from gravbench.report.names import seed_notes
 from gravbench.report.numbers import number, times
 from gravbench.report.provenance import cut_short_notes, milliseconds_of
 from gravbench.report.section import Column, Part, Section, Table
@@ -23,10 +23,9 @@ def gpus(content: Content) -> Section | None:
     parts: list[Part] = []
     notes: dict[str, None] = {}
     for (shared, name), chosen in groups.items():
-        drifted = content.drifted(chosen, shared)
-        title = f"{name}, {content.names.title(shared)}{drift_signs(drifted)}"
+        title, on_drift = content.titled(chosen, shared, name)
         parts.append(Part(title, table=Table(_columns(chosen), chosen)))
-        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *seed_notes(chosen), *on_drift])
     return Section("gpus", "Several GPUs", READING, parts, list(notes)) if groups else None
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
-from gravbench.report.names import SLOWEST_SEED, drift_notes, drift_signs, joined, seed_notes, slowest_seed
+from gravbench.report.names import SLOWEST_SEED, drift_notes, joined, seed_notes, slowest_seed
 from gravbench.report.numbers import PLUS_MINUS, UNBOUNDED, number, percent, relative_error, times
 from gravbench.report.provenance import NARROW, NARROW_NOTE, sign_notes, signs
 from gravbench.report.section import Column, Part, Section, Table
@@ -72,8 +72,7 @@ def ladder(content: Content) -> Section:
 def ladder_part(content: Content, shared: Conditions, n: int) -> Part:
     """Show the ladder at one n under some conditions."""
     rungs = content.ladders[shared][n]
-    drifted = content.drifted((rung.best for rung in rungs), shared)
-    title = f"n = {n:,}, {content.names.title(shared)}{drift_signs(drifted)}"
+    title, _ = content.titled((rung.best for rung in rungs), shared, f"n = {n:,}")
     return Part(title, table=Table(_columns(rungs, content), rungs))
 
 
@@ -227,10 +226,7 @@ def configurations(content: Content) -> Section | None:
     if not tables:
         return None
     parts = [
-        Part(
-            content.names.title(shared) + drift_signs(content.drifted((rung.best for rung in rows), shared)),
-            table=Table(columns, rows),
-        )
+        Part(content.titled((rung.best for rung in rows), shared)[0], table=Table(columns, rows))
         for shared, rows in tables.items()
     ]
     every = [rung for rows in tables.values() for rung in rows]

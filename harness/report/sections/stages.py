@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from gravbench.model.record import Record
-from gravbench.report.names import WORST_BUT_TENTH, drift_notes, drift_signs
+from gravbench.report.names import WORST_BUT_TENTH, seed_notes
 from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.report.provenance import cut_short_notes, milliseconds_of
 from gravbench.report.section import Column, Part, Section, Table
@@ -45,13 +45,13 @@ def stages(content: Content) -> Section | None:
     parts: list[Part] = []
     notes: dict[str, None] = {}
     for (shared, name), chosen in fastest.items():
-        drifted = content.drifted(chosen, shared)
-        titles = iter([f"{name}, {content.names.title(shared)}{drift_signs(drifted)}"])
+        title, on_drift = content.titled(chosen, shared, name)
+        titles = iter([title])
         for first in range(0, len(chosen), SIZES_AT_ONCE):
             records = chosen[first : first + SIZES_AT_ONCE]
             used = [f"n = {record.n:,}: {record.toolkit}, {record.configuration}" for record in records]
             parts.append(Part(next(titles, ""), table=_stage_table(records), lines=used, style=lambda _: "dim"))
-        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *seed_notes(chosen), *on_drift])
     return Section("stages", "The stages", STAGES, parts, list(notes)) if fastest else None
 
 
@@ -88,10 +88,9 @@ def accuracy(content: Content) -> Section | None:
     parts: list[Part] = []
     notes: dict[str, None] = {}
     for (shared, name, n), chosen in groups.items():
-        drifted = content.drifted(chosen, shared)
-        title = f"{name}, n = {n:,}, {content.names.title(shared)}{drift_signs(drifted)}"
+        title, on_drift = content.titled(chosen, shared, name, f"n = {n:,}")
         parts.append(Part(title, table=Table(_accuracy(max(map(ranking.seconds, chosen))), chosen)))
-        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *seed_notes(chosen), *on_drift])
     reading = ACCURACY.format(WORST_BUT_TENTH * has_p90)
     return Section("accuracy", "Speed and accuracy", reading, parts, list(notes)) if groups else None
 
@@ -126,9 +125,9 @@ def counters(content: Content) -> Section | None:
     parts: list[Part] = []
     notes = dict.fromkeys(f"unavailable: {reason}" for reason in reasons)
     for shared, alike in sorted(ranking.grouped(counted, ranking.conditions).items()):
-        drifted = content.drifted(alike, shared)
-        parts.append(Part(content.names.title(shared) + drift_signs(drifted), table=Table(_COUNTERS, alike)))
-        notes |= dict.fromkeys([*cut_short_notes(alike), *drift_notes(drifted)])
+        title, on_drift = content.titled(alike, shared)
+        parts.append(Part(title, table=Table(_COUNTERS, alike)))
+        notes |= dict.fromkeys([*cut_short_notes(alike), *seed_notes(alike), *on_drift])
     return Section("counters", "Counters", COUNTERS, parts, list(notes))
 
 
