@@ -15,7 +15,8 @@ from gravbench.config.load import load, packaged
 from gravbench.errors import InputError
 from gravbench.model.compiler_log import sentences
 from gravbench.model.device import Device
-from gravbench.model.variant import SHARED, _at, discover
+from gravbench.model.stem_code import SHARED
+from gravbench.model.variant import _at, discover
 from gravbench.toolkits import devices
 from gravbench.toolkits.devices import processor_name
 

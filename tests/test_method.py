@@ -72,7 +72,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/mlir.py": "2e4f8423",
         "toolkits/mojo.py": "80016ec2",
         "toolkits/numba.py": "42812fad",
-        "toolkits/parts.py": "64a8c00b",
+        "toolkits/parts.py": "6134496c",
         "toolkits/pycuda.py": "6e0d193f",
         "toolkits/several.py": "b83a002f",
         "toolkits/torch.py": "cc722d31",

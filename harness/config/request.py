@@ -23,8 +23,9 @@ from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.declaring import undeclared
 from gravbench.model.generated_bodies import GENERATORS, is_generated
+from gravbench.model.stem_code import BUILT_IN
 from gravbench.model.toolkits import catalogue, unnamed
-from gravbench.model.variant import BUILT_IN, AxisValue, Variant
+from gravbench.model.variant import AxisValue, Variant
 
 ALL = "all"
 OPTIONS = ("variant", "toolkit", "device")

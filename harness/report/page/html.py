@@ -25,7 +25,8 @@ from gravbench.model.bottlenecks import Limits
 from gravbench.model.case import CONDITIONS, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of
-from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
+from gravbench.model.stem_code import BUILT_IN
+from gravbench.model.variant import Variant, parents, summaries
 from gravbench.report import names, published, remarks, winning
 from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.names import count, joined
