@@ -19,7 +19,7 @@ import numpy as np
 
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import cuda_source
+from gravbench.model.stem_code import cuda_source
 from gravbench.toolkits import binaries
 from hosted import HostMemory
 

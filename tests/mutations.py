@@ -96,6 +96,22 @@ MUTATIONS = (
         "test_generator.py test_bodies.py",
     ),
     Mutation(
+        "crowd-half-as-large", "harness/model/hard_bodies.py", "crowd = int(share * n)", "crowd = int(share * n) // 2",
+        "test_hard_bodies.py",
+    ),
+    Mutation(
+        "name-keeps-what-is-usual", "harness/model/generated_bodies.py", "if given[word] != usual[word]", "if word",
+        "test_hard_bodies.py",
+    ),
+    Mutation(
+        "seeds-by-the-fastest", "harness/verdicts/seeds.py", "ordered[len(ordered) // 2]", "ordered[0]",
+        "test_seeds.py",
+    ),
+    Mutation(
+        "seeds-with-the-least-error", "harness/verdicts/seeds.py", "else max(values)", "else min(values)",
+        "test_seeds.py test_winners.py",
+    ),
+    Mutation(
         "comments-in-hash", "harness/model/identity.py", 'and not line.lstrip().startswith("#")]', "]",
         "test_identity.py",
     ),

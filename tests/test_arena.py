@@ -181,10 +181,10 @@ def test_values_that_would_overlap_are_left_out_and_names_are_not():
 
 def test_the_page_has_the_figure_and_its_table():
     run = html.Run("made-up", measured(), [])
-    page = html.page([run], {})
+    page = html.Page([run], {}).text()
     assert '<h2 id="arena">The arena: time against error</h2>' in page
     assert "<td>theta 0.5</td>" in page
-    assert any(figure.name.startswith("arena-") for figure in html.every_figure([run], {}))
+    assert any(figure.name.startswith("arena-") for figure in html.Page([run], {}).figures())
 
 
 def test_the_packaged_arena_has_trees_at_several_accuracies_beside_direct_sums():

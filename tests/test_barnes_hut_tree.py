@@ -16,7 +16,7 @@ from gravbench.model import bodies, generators
 from gravbench.model.bodies import Bodies, flattened
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import cuda_source
+from gravbench.model.stem_code import cuda_source
 from gravbench.toolkits.interface import FLAGS
 from gravbench.variants.barnes_hut import accuracy, gpu_walk, morton, tree, walks
 from gravbench.variants.barnes_hut.nodes import LAYOUTS, TOP_NODES, Nodes

@@ -107,10 +107,10 @@ def test_the_report_shows_them_and_says_where_there_are_none(few):
 
 def test_the_page_shows_them(few):
     run = html.Run("ladder", few, [])
-    made = html.page([run], discover(), Limits(limits=[limit(few[1])]))
+    made = html.Page([run], discover(), Limits(limits=[limit(few[1])])).text()
     assert '<th scope="col">bottleneck</th>' in made
     assert '<td title="why &lt;so&gt;">latency 42 %</td>' in made
-    without = html.page([run], discover())
+    without = html.Page([run], discover()).text()
     assert '<th scope="col">bottleneck</th>' not in without
     assert "gravbench explain bottleneck RUN" in without
 

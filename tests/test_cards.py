@@ -158,7 +158,7 @@ def test_a_case_that_another_card_measured_the_second_time_is_told_apart_no_more
 
 
 def test_a_page_and_a_search_take_the_cards_together():
-    page = html.page([html.Run("divided", divided(), [])], discover())
+    page = html.Page([html.Run("divided", divided(), [])], discover()).text()
     assert f"n = 1,000, {GPU} (one of 2)" in page or f"{GPU} (one of 2), plummer" in page
     assert f"<summary>Numbers: {GPU} (one of 2)</summary>" in page
     assert "GPU-1, GPU-2" not in page

@@ -64,7 +64,7 @@ def test_a_selection_changes_no_uncertainty_in_any_output(run, tmp_path, words, 
     assert [rung["half_width"] for rung in rungs] == [pytest.approx(half, rel=1e-9)] * max(len(rungs), 1)
     printed(*words, "--html", "page.html")
     assert re.search(rf"<td[^>]*>{re.escape(written)}</td>", (tmp_path / "page.html").read_text("utf-8"))
-    figures = html.every_figure([html.Run("mine", run, [])], discover(), chosen)
+    figures = html.Page([html.Run("mine", run, [])], discover(), chosen=chosen).figures()
     points = [point for figure in figures for point in figure.spec["datasets"]["rows"] if point["variant"] == "tiled"]
     assert {point["± %"] for point in points} <= {written}
     assert points or len(chosen.sizes) == len(chosen.variants) == 1  # a single case is no figure
@@ -78,7 +78,7 @@ def test_what_is_not_selected_is_not_shown(run, tmp_path):
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "<h4>tiled</h4>" in page
     assert "<h4>naive</h4>" not in page
-    figures = html.every_figure([html.Run("mine", run, [])], discover(), Chosen(variants=("tiled",)))
+    figures = html.Page([html.Run("mine", run, [])], discover(), chosen=Chosen(variants=("tiled",))).figures()
     assert {point["variant"] for figure in figures for point in figure.spec["datasets"]["rows"]} == {"tiled"}
 
 

@@ -13,7 +13,8 @@ from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import DIRECT_SUM, cuda_source, discover
+from gravbench.model.stem_code import cuda_source
+from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits.interface import FLAGS
 from gravbench.variants.resident import fast_multipole, pair_lists
 from gravbench.verifying import comparing as reference

@@ -57,6 +57,16 @@ def test_its_cases_are_verified_and_measured_beside_those_of_others(run):
     assert {record.status for record in records if record.toolkit == "cpu"} == {"ok"}
 
 
+def test_its_peak_rates_are_refused_before_anything_is_written(run):
+    done = gravbench(run.parent, "peaks", "--device", "pretend:0")
+    said = (
+        "gravbench: pretend:0 (Pretended 0): the peak rates of a GPU are measured by CUDA C through CuPy; accepted: an "
+        "NVIDIA GPU, such as --device cuda:0, or --device cpu\n"
+    )
+    assert (done.returncode, done.stderr) == (2, said)
+    assert not (run.parent / "reports").exists()
+
+
 def test_the_run_and_its_report_name_its_device(run):
     assert '"selector": "pretend:1"' in (run / ENVIRONMENT).read_text()
     code, text = command("report", run)

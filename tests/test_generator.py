@@ -30,7 +30,8 @@ from gravbench.model.identity import cuda_tokens
 from gravbench.model.interaction import BODY, COMPARISONS, FUNCTIONS, MATH, OPERATORS, inverse_sqrt
 from gravbench.model.interaction_files import ENDING, packaged, parse
 from gravbench.model.interaction_text import SUMS
-from gravbench.model.variant import SHARED, discover
+from gravbench.model.stem_code import SHARED
+from gravbench.model.variant import discover
 from gravbench.toolkits import cuda_sums
 from gravbench.verifying import direct_sums as judge
 from gravbench.verifying.direct_sums import direct_sums

@@ -27,13 +27,14 @@ from gravbench.model import (
     interaction,
     interaction_files,
     python_code,
-    variant,
+    stem_code,
 )
 from gravbench.model.device import Device
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
+from gravbench.model.stem_code import BUILT_IN, code_sha256
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import BUILT_IN, CPU, NUMBA, code_sha256, discover
+from gravbench.model.variant import CPU, NUMBA, discover
 from gravbench.report.names import Names
 from gravbench.report.terminal.comparison import render_comparison
 from gravbench.toolkits.interface import FLAGS
@@ -341,14 +342,14 @@ def copied(tmp_path, monkeypatch):
     """The built-in variants in a folder where they can be edited."""
     folder = tmp_path / "variants"
     shutil.copytree(BUILT_IN, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(variant, "BUILT_IN", folder)
-    monkeypatch.setattr(variant, "SHARED", folder / "common")
+    monkeypatch.setattr(stem_code, "BUILT_IN", folder)
+    monkeypatch.setattr(stem_code, "SHARED", folder / "common")
     return folder
 
 
 def hashes(folder, name):
     (path,) = folder.rglob(f"{name}.py")
-    return {toolkit: variant.code_sha256(path, toolkit, GRAVITY) for toolkit in VARIANTS[name].toolkits}
+    return {toolkit: stem_code.code_sha256(path, toolkit, GRAVITY) for toolkit in VARIANTS[name].toolkits}
 
 
 def changed(before, after):
@@ -398,7 +399,7 @@ def test_every_shared_header_counts_in_every_kernel_that_has_it(copied):
 def test_a_sign_flipped_in_the_generator_changes_the_hash_of_all_that_compile_it(monkeypatch):
     path = VARIANTS["tiled"].path
     # Not the remembered ones: what has been edited is the harness itself.
-    fresh = variant.code_sha256.__wrapped__
+    fresh = stem_code.code_sha256.__wrapped__
     before = {toolkit: fresh(path, toolkit, GRAVITY) for toolkit in VARIANTS["tiled"].toolkits}
     with monkeypatch.context() as patch:
         patch.setitem(interaction.OPERATORS, ast.Sub, "+")

@@ -19,7 +19,8 @@ from gravbench.measuring import stages
 from gravbench.model import generators, interaction, interaction_files, interaction_text
 from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
-from gravbench.model.variant import BUILT_IN, discover
+from gravbench.model.stem_code import BUILT_IN
+from gravbench.model.variant import discover
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.verifying import comparing as reference

@@ -74,7 +74,7 @@ def test_figures_and_the_table_of_a_page_mark_what_was_outraced():
     table = columns.columns(raced(), ["run"] * 3, ["command"] * 3)
     assert CUT_SHORT in str(table["signs"])
     assert any(note.startswith(CUT_SHORT) for note in columns.notes(raced(), NOWHERE))
-    page = html.page([html.Run("race", raced(), [])], discover())
+    page = html.Page([html.Run("race", raced(), [])], discover()).text()
     assert re.search(rf"5\.000e-04 {CUT_SHORT}\S* in 2,000 ms", page)
 
 

@@ -32,7 +32,7 @@ from gravbench.model.runs import RecordFile, config_of, latest
 from gravbench.model.variant import discover, parents
 from gravbench.report import winning
 from gravbench.report.page import charts, colours, columns, figures, html, insides, kinds
-from gravbench.report.page.html import Run, page
+from gravbench.report.page.html import Page, Run
 from gravbench.report.page.reproduce import CONFIG, UNSAID_MEASURE, command
 from gravbench.report.page.sources import changed_since, listings
 from gravbench.report.provenance import Here
@@ -149,7 +149,7 @@ def test_what_a_command_leaves_out_is_what_its_configuration_means():
     ],
 )
 def test_the_command_of_a_variant_of_ones_own_names_the_configuration_of_its_run(entry):
-    text = page([Run("mine", [record("tuned_at_home")], [entry])], VARIANTS)
+    text = Page([Run("mine", [record("tuned_at_home")], [entry])], VARIANTS).text()
     (found,) = unpacked(block(text, "records-data")["columns"]["command"], block(text, "shared"))
     assert found.startswith("gravbench run 'my own.yaml' --variant tuned_at_home")
 
@@ -203,7 +203,9 @@ def read(text: str) -> Reader:
 
 @pytest.fixture(scope="module")
 def made_up() -> str:
-    return page([Run("made-up", swept(), [{"command": "gravbench run made-up", "packages": {"numpy": "2"}}])], VARIANTS)
+    return Page(
+        [Run("made-up", swept(), [{"command": "gravbench run made-up", "packages": {"numpy": "2"}}])], VARIANTS
+    ).text()
 
 
 def page_of(runs, file) -> Path:
@@ -279,8 +281,8 @@ def test_a_source_that_is_not_that_of_the_records_is_said_to_be():
     assert changed_since(VARIANTS["tiled"], [old, new, old], Here(VARIANTS)) == 2
     step = new.model_copy(update={"timed": "step"})
     assert changed_since(VARIANTS["tiled"], [step], Here(VARIANTS)) == 1
-    assert "1 case was measured with different source" in page([Run("old", [old], [])], VARIANTS)
-    assert "measured with different source" not in page([Run("new", [new], [])], VARIANTS)
+    assert "1 case was measured with different source" in Page([Run("old", [old], [])], VARIANTS).text()
+    assert "measured with different source" not in Page([Run("new", [new], [])], VARIANTS).text()
 
 
 def test_text_of_a_run_is_no_markup():
@@ -288,7 +290,7 @@ def test_text_of_a_run_is_no_markup():
     # Such names are refused when a file is read; the page relies on nothing.
     named = [one.model_copy(update={"variant": evil, "toolkit": evil}) for one in swept()]
     records = [record("tiled", device=evil), *named, record("naive", None, status="failed", reason=evil)]
-    text = page([Run(evil, records, [{"command": evil, "note": {"a": [evil]}}])], VARIANTS)
+    text = Page([Run(evil, records, [{"command": evil, "note": {"a": [evil]}}])], VARIANTS).text()
     assert evil not in text
     read(text)
 
@@ -308,7 +310,7 @@ def test_only_the_scripts_with_a_hash_in_the_policy_run(made_up):
 
 def test_names_of_figures_are_slugs_whatever_records_are_named():
     evil = [one.model_copy(update={"variant": "../" + one.variant, "toolkit": "a/../b"}) for one in swept()]
-    for figure in html.every_figure([Run("made-up", evil, [])], VARIANTS):
+    for figure in html.Page([Run("made-up", evil, [])], VARIANTS).figures():
         assert re.fullmatch(r"[a-z0-9_-]+", figure.name)
 
 
@@ -326,7 +328,7 @@ def unpacked(column, shared):
 def test_rows_and_texts_that_are_written_once_come_back_whole(made_up):
     shared = block(made_up, "shared")
     specs = block(made_up, "specs")
-    drawn = html.every_figure([Run("made-up", swept(), [])], VARIANTS)
+    drawn = html.Page([Run("made-up", swept(), [])], VARIANTS).figures()
     assert len(drawn) == len(specs)
     for figure in drawn:
         packed = specs[figure.name]["datasets"]
@@ -352,26 +354,26 @@ def test_a_line_that_is_no_record_is_said_on_the_page_and_on_standard_error(tmp_
 def test_a_page_says_what_it_leaves_out_of_many_records_and_conditions(monkeypatch):
     monkeypatch.setattr(html, "MOST_RECORDS", 30)
     monkeypatch.setattr(figures, "MOST_GROUPS", 2)
-    several = [one.model_copy(update={"seed": seed}) for seed in (1, 2, 3) for one in swept()]
-    text = page([Run("many", several, [])], VARIANTS)
+    several = [one.model_copy(update={"eps": eps}) for eps in (0.1, 0.2, 0.3) for one in swept()]
+    text = Page([Run("many", several, [])], VARIANTS).text()
     assert f"The table has the last 30 of {len(several)} records; gravbench export RUN" in text
     assert "sets of conditions, figures are drawn for the 2 with the most variants" in text
     assert block(text, "records-data")["count"] == 30
     assert "left_out" not in text
-    assert "The table has the last" not in page([Run("few", swept()[:20], [])], VARIANTS)
+    assert "The table has the last" not in Page([Run("few", swept()[:20], [])], VARIANTS).text()
 
 
 def test_of_many_conditions_the_first_have_figures(monkeypatch):
     monkeypatch.setattr(figures, "MOST_GROUPS", 2)
-    several = [one.model_copy(update={"seed": seed}) for seed in (1, 2, 3) for one in swept()]
-    found = Counter(one.title for one in html.every_figure([Run("many", several, [])], VARIANTS))
+    several = [one.model_copy(update={"eps": eps}) for eps in (0.1, 0.2, 0.3) for one in swept()]
+    found = Counter(one.title for one in html.Page([Run("many", several, [])], VARIANTS).figures())
     assert {found[title] for title in ("Occupancy and speed", "Stages", "Error and time for each θ")} == {2}
 
 
 def test_of_many_configurations_a_figure_has_the_fastest_and_says_so(monkeypatch):
     monkeypatch.setattr(kinds, "MOST_POINTS", 3)
     gpu = [one for one in swept() if one.toolkit != "cpu"]
-    drawn = {one.title: one for one in html.every_figure([Run("many", gpu, [])], VARIANTS)}
+    drawn = {one.title: one for one in html.Page([Run("many", gpu, [])], VARIANTS).figures()}
     for title in ("Occupancy and speed", "Speed and error"):
         rows = drawn[title].spec["datasets"][charts.ROWS]
         assert Counter(row["n"] for row in rows) == {1024: 3, 2048: 3}
@@ -379,10 +381,10 @@ def test_of_many_configurations_a_figure_has_the_fastest_and_says_so(monkeypatch
 
 
 def test_records_that_are_not_ok_and_a_run_without_any_make_a_page():
-    text = page([Run("failed", [record("tiled", None, status="failed", reason="made up")], [])], VARIANTS)
+    text = Page([Run("failed", [record("tiled", None, status="failed", reason="made up")], [])], VARIANTS).text()
     assert "there is nothing to rank" in text
     assert unpacked(block(text, "records-data")["columns"]["reason"], block(text, "shared")) == ["made up"]
-    read(page([Run("empty", [], [])], VARIANTS))
+    read(Page([Run("empty", [], [])], VARIANTS).text())
 
 
 def test_columns_give_every_record_back():
@@ -512,7 +514,7 @@ def test_hashes_and_uuids_are_folded_at_the_end(committed):
 def test_a_variant_has_one_colour_in_all_figures_six_are_highlighted_and_the_rest_is_grey():
     runs = [run_of(folder) for folder in RUNS]
     found: dict[str, set[str]] = {}
-    for figure in html.every_figure(runs, VARIANTS):
+    for figure in html.Page(runs, VARIANTS).figures():
         for _, spec in marks_of(figure.spec):
             colour = spec.get("encoding", {}).get("color") or figure.spec.get("encoding", {}).get("color") or {}
             if colour.get("field") in ("variant", "method"):
@@ -532,7 +534,7 @@ def test_the_legend_of_an_arena_names_every_method():
         for part in (1, 2, 3)
     ]
     records += [record("kahan", 5e-3, n=1024, error_p99=1e-7), record("tiled", 4e-3, n=1024, error_p99=1e-6)]
-    (drawn,) = [one for one in html.every_figure([Run("a", records, {})], VARIANTS) if one.name.startswith("arena")]
+    (drawn,) = [one for one in html.Page([Run("a", records, {})], VARIANTS).figures() if one.name.startswith("arena")]
     spec = colours.coloured(drawn, {"tiled": "#3f7fb5", "tiled_gpus": charts.GREY}).spec
     encodings = [own["encoding"]["color"] for mark, own in marks_of(spec) if mark["type"] == "point"]
     assert {*encodings[0]["scale"]["domain"]} == {"resident_tree", "kahan", "tiled"}
@@ -690,7 +692,7 @@ def test_figures_and_tables_of_a_device_that_drifted_say_so():
     source = published.load(published.find("chamomile"))
     own = Run("made-up", [*swept(), *anchors, *steady], [])
     for run in (own, Run("chamomile", [*cases, moved], [], "chamomile", source)):
-        drawn = html.every_figure([run], VARIANTS)
+        drawn = html.Page([run], VARIANTS).figures()
         told = [figure for figure in drawn if "Imaginary CPU" not in figure.about]
         assert told
         for figure in told:
@@ -701,17 +703,17 @@ def test_figures_and_tables_of_a_device_that_drifted_say_so():
                 figure.caption,
             )
         assert not any("^" in figure.whole_title + figure.caption for figure in drawn if figure not in told)
-    whole = page([own], VARIANTS)
+    whole = Page([own], VARIANTS).text()
     assert re.search(r'<p class="soft">[^<]* \^: \^ DRIFT above 1 %', whole)
-    compared = page([run], VARIANTS).partition('id="published"')[2]
+    compared = Page([run], VARIANTS).text().partition('id="published"')[2]
     assert re.search(r"<summary>Numbers: [^<]* \^</summary>", compared)
     assert '<p class="soft">^ DRIFT above 1 %' in compared
-    assert "^ DRIFT" not in page([Run("made-up", [*swept(), *steady], [])], VARIANTS)
+    assert "^ DRIFT" not in Page([Run("made-up", [*swept(), *steady], [])], VARIANTS).text()
     # The drift of a run marks no figure that has none of its records, and two anchors make one sentence.
     alone = Run("drifted", [one.model_copy(update={"dtype": "float64"}) for one in anchors], [])
-    assert not any("^" in one.title for one in html.every_figure([Run("quiet", swept(), []), alone], VARIANTS))
+    assert not any("^" in one.title for one in html.Page([Run("quiet", swept(), []), alone], VARIANTS).figures())
     others = [one.model_copy(update={"n": 256, "median_seconds": 3 * (one.median_seconds or 0)}) for one in anchors]
-    ladder, *_ = html.every_figure([Run("two", [*swept(), *anchors, *others], [])], VARIANTS)
+    ladder, *_ = html.Page([Run("two", [*swept(), *anchors, *others], [])], VARIANTS).figures()
     assert ladder.caption.count("DRIFT above") == 1
     assert "the worst of 2 anchors" in ladder.caption
 
@@ -771,7 +773,7 @@ def test_the_page_marks_other_sources_names_rows_and_shows_times():
     }
     assert "3 bars were measured with different source code from this checkout" in group.ladder.caption
     assert "count only the interactions it computes" in group.ladder.caption
-    text = unescape(page([Run("run", records, [])], VARIANTS))
+    text = unescape(Page([Run("run", records, [])], VARIANTS).text())
     assert "3 records were measured with different source code from this checkout" in text
     assert "1 record belongs to no variant of this checkout" in text
     content = json.loads(re.search(r'id="records-data">(.*?)</script>', text, re.DOTALL).group(1))
@@ -794,10 +796,10 @@ def test_rows_of_a_variant_with_and_without_equal_masses_are_two_lines_over_n():
 def test_the_first_screen_says_what_its_times_presuppose():
     ordered = record("tensor", 1e-4, timed="force", axes={"reorder": 0, "terms": 1}, untimed_seconds={"preparing": 0.5})
     equal = record("symmetric", 2e-4, timed="force", axes={"equal_mass": 1})
-    first = page([Run("made-up", [ordered, equal], [])], VARIANTS).partition('id="ladder"')[0]
+    first = Page([Run("made-up", [ordered, equal], [])], VARIANTS).text().partition('id="ladder"')[0]
     assert "equal_mass=1 needs equal masses; terms=1 rounds" in first
     assert "preparation that is not timed, in s: tensor terms=1 (preparing 0.500)." in first
-    assert "equal masses" not in page([Run("made-up", swept(), [])], VARIANTS).partition('id="ladder"')[0]
+    assert "equal masses" not in Page([Run("made-up", swept(), [])], VARIANTS).text().partition('id="ladder"')[0]
     assert winning.PRESUPPOSED.keys() >= ranking.PRESUPPOSED.keys()
 
 
@@ -860,7 +862,7 @@ def test_an_approximation_that_does_not_count_has_a_time_and_no_rate_on_the_page
     assert "‡ an approximation that does not count its interactions" in group.ladder.caption
     names = [figure.name for figure in group.figures]
     assert not [name for name in names if "jzfmm" in name.partition("-imaginary")[0]]
-    text = page([Run("made-up", [*known, *trees], [])], VARIANTS)
+    text = Page([Run("made-up", [*known, *trees], [])], VARIANTS).text()
     speeds = unpacked(block(text, "records-data")["columns"]["speed"], block(text, "shared"))
     assert [speed is None for speed in speeds] == [False, False, True, True, True, True]
     assert "NaN" not in text.partition('id="specs">')[2].partition("</script>")[0]
@@ -874,9 +876,9 @@ def test_several_runs_need_a_page():
 
 def test_ten_thousand_records_make_a_page_in_seconds_of_computing():
     records = many()
-    page([Run("warm", records[:10], [])], VARIANTS)
+    Page([Run("warm", records[:10], [])], VARIANTS).text()
     before = time.process_time()
-    page([Run("many", records, [])], VARIANTS)
+    Page([Run("many", records, [])], VARIANTS).text()
     # 2.3 s of computing where this was written; a loop over pairs of records would take minutes.
     assert time.process_time() - before < 30
 
@@ -1130,7 +1132,7 @@ def test_no_label_lies_on_a_marker_and_a_name_without_room_is_in_the_legend(open
 
 def test_ten_thousand_records_open_in_two_seconds(browser, tmp_path):
     file = tmp_path / "many.html"
-    file.write_text(page([Run("many", many(), [])], VARIANTS), "utf-8")
+    file.write_text(Page([Run("many", many(), [])], VARIANTS).text(), "utf-8")
     times = []
     for _ in range(2):
         times.append(load_seconds(browser, file))

@@ -700,7 +700,7 @@ def test_counters_are_those_of_the_run_itself():
         html.Run("with", [counted], [], "bodin2026", own),
         html.Run("without", [without], [], "bodin2026", own),
     ]
-    page = flat(html.page(runs_on_a_page, {}))
+    page = flat(html.Page(runs_on_a_page, {}).text())
     sentence = "without Morton order about 12 % of a warp is active (4 of 32 threads"
     verdicts = [part.rsplit(">", 1)[0].rsplit("<", 1)[0].rsplit(">", 1)[1] for part in page.split(sentence)[:-1]]
     assert verdicts == ["holds", "cannot be tested"]
@@ -709,7 +709,7 @@ def test_counters_are_those_of_the_run_itself():
 def test_a_page_knows_of_the_drift_that_a_terminal_knows_of():
     own = source(claims=[claim()])
     records = [*DRIFTING, tiled(1.11, p=64), tiled(1.0, p=128)]
-    page = html.page([html.Run("one", records, [], "nobody", own)], {})
+    page = html.Page([html.Run("one", records, [], "nobody", own)], {}).text()
     assert '<span class="verdict undecided">undecided</span>more is faster' in page
     assert "undecided: more is faster" in flat(shown(own, records))
 

@@ -14,7 +14,8 @@ from gravbench.measuring.runner import _record
 from gravbench.measuring.stages import Job, Station
 from gravbench.model.bodies import RANGES, unfit, unfit_eps
 from gravbench.model.device import Device
-from gravbench.model.generators import GENERATORS, plummer
+from gravbench.model.generated_bodies import GENERATORS
+from gravbench.model.generators import plummer
 from gravbench.model.record import Measurement
 from gravbench.model.variant import CPU, discover
 

@@ -11,7 +11,8 @@ from gravbench.errors import InputError
 from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import SHARED, cuda_source, discover
+from gravbench.model.stem_code import SHARED, cuda_source
+from gravbench.model.variant import discover
 from gravbench.toolkits.recording import RecordingToolkit
 from nvrtc import compile_cuda
 from recorder import possible

@@ -27,7 +27,8 @@ from gravbench.model.case import Case
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
-from gravbench.model.variant import BUILT_IN, discover
+from gravbench.model.stem_code import BUILT_IN
+from gravbench.model.variant import discover
 from gravbench.toolkits import buffers, parts
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit

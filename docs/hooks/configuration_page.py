@@ -21,7 +21,7 @@ lists its keys. It is generated from the code. `-p KEY=VALUES` sets a key on the
 
 """
 SAID = {
-    "bodies": "initial conditions: `plummer`, `uniform`, `collision`, or a file",
+    "bodies": "initial conditions: a generator with its parameters, such as `plummer` or `clumps count=4`, or a file",
     "subset": "how n bodies are selected from a file",
     "seed": "random seed of the initial conditions",
     "eps": "softening length; up to 1e12 in float32 and 1e100 in float64",

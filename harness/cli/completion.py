@@ -14,7 +14,7 @@ def variants(incomplete: str) -> list[str]:
     """Name the variants, by the files that declare one: none is imported."""
     from gravbench.cli.folders import remembered
     from gravbench.model.declaring import DECLARATION
-    from gravbench.model.variant import BUILT_IN
+    from gravbench.model.stem_code import BUILT_IN
 
     names = {
         path.stem

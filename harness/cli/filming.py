@@ -56,7 +56,8 @@ FilmedDevice = Annotated[
     ),
 ]
 FilmedBodies = Annotated[
-    str, typer.Option("--bodies", help="Initial conditions: collision, plummer, uniform, or a file of bodies.")
+    str,
+    typer.Option("--bodies", help="Initial conditions: a generator such as collision, or a file of bodies."),
 ]
 NumberOfBodies = Annotated[
     str | None,

@@ -28,7 +28,7 @@ def mistakes(records: Iterable[Record], variants: Mapping[str, Variant], folder:
 
     ``folder`` has the log of the run. What has no line in the variant's files is told with that of its ``prepare``.
     """
-    from gravbench.model.variant import BUILT_IN
+    from gravbench.model.stem_code import BUILT_IN
 
     failed = {
         (record.variant, record.reason or "failed")

@@ -149,7 +149,7 @@ Devices = Annotated[
     ),
 ]
 Bodies = Annotated[
-    str | None, typer.Option(help="Initial conditions: plummer, uniform, collision, or a file of bodies.")
+    str | None, typer.Option(help="Initial conditions: a generator such as plummer, or a file of bodies.")
 ]
 Subset = Annotated[str | None, typer.Option(help="How to pick n bodies from a file: even, lee or lee_last.")]
 ThresholdOption = Annotated[

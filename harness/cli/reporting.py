@@ -223,14 +223,15 @@ def _write_report(
             )
         variants = known_variants(warn)
         limits = bottlenecks.NONE.joined(map(bottlenecks.read, folders))
+        made = html.Page(shown, variants, limits, chosen, question)
         if page:
             say(f"writing {page}")
             with writing(page):
                 page.parent.mkdir(parents=True, exist_ok=True)
-                page.write_text(html.page(shown, variants, limits, chosen, question), "utf-8")
+                page.write_text(made.text(), "utf-8")
         files = []
         if figures:
-            drawn = html.every_figure(shown, variants, chosen)
+            drawn = made.figures()
             with writing(figures):
                 for path in write(drawn, figures):
                     files.append(path)

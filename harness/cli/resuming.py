@@ -40,7 +40,8 @@ def _from_anywhere(option: str, value: str) -> str:
 def _whole(word: str) -> str:
     """Return the whole path of a file; what is none, or is taken for the name of something else, as it is."""
     from gravbench.measuring.runner import LOCAL
-    from gravbench.model import generators, interaction_files
+    from gravbench.model import interaction_files
+    from gravbench.model.generated_bodies import is_generated
 
-    is_name = word == LOCAL or word in generators.GENERATORS or word in interaction_files.packaged()
+    is_name = word == LOCAL or is_generated(word) or word in interaction_files.packaged()
     return word if is_name or not Path(word).is_file() else str(Path(word).absolute())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -22,9 +22,10 @@ from gravbench.errors import BEHIND, LISTING, InputError, Mistakes, listed, near
 from gravbench.model import interaction_files
 from gravbench.model.case import Case
 from gravbench.model.declaring import undeclared
-from gravbench.model.generators import GENERATORS
+from gravbench.model.generated_bodies import GENERATORS, is_generated
+from gravbench.model.stem_code import BUILT_IN
 from gravbench.model.toolkits import catalogue, unnamed
-from gravbench.model.variant import BUILT_IN, AxisValue, Variant
+from gravbench.model.variant import AxisValue, Variant
 
 ALL = "all"
 OPTIONS = ("variant", "toolkit", "device")
@@ -291,22 +292,31 @@ class Request:
         source = validated(Settings, {name: override.values}, override.where) if override else self.content
         values: list[Any] = getattr(entry if set_here else source, name)
         if name == "bodies":
-            values = self._files(name, values, index, GENERATORS, "a generator")
+            values = self._files(name, values, index, is_generated, list(GENERATORS), "a generator")
         if name == "interaction":
-            values = self._files(name, values, index, interaction_files.packaged(), "a packaged one")
+            packaged = interaction_files.packaged()
+            values = self._files(name, values, index, packaged.__contains__, list(packaged), "a packaged one")
             for spec in values:
                 interaction_files.find(spec)  # what is wrong in a file is said before anything runs
         if not set_here:
             self.common[name] = values
         return values
 
-    def _files(self, key: str, specs: list[str], index: int, names: Mapping[str, Any], kind: str) -> list[str]:
+    def _files(
+        self,
+        key: str,
+        specs: list[str],
+        index: int,
+        is_name: Callable[[str], bool],
+        names: list[str],
+        kind: str,
+    ) -> list[str]:
         return [
-            spec if spec in names else self._file(key, spec, index, position, names, kind)
+            spec if is_name(spec) else self._file(key, spec, index, position, names, kind)
             for position, spec in enumerate(specs)
         ]
 
-    def _file(self, key: str, spec: str, index: int, position: int, names: Iterable[str], kind: str) -> str:
+    def _file(self, key: str, spec: str, index: int, position: int, names: list[str], kind: str) -> str:
         """Find a file of bodies or of an interaction: beside the configuration, or from the working directory."""
         if override := self.overrides.get(key):
             where, places = override.where, [Path(spec)]
@@ -319,7 +329,9 @@ class Request:
                 return str(place)
         folder = spec and any(map(os.path.isdir, places))
         what = "a directory, not a file" if folder else "no file"
-        raise InputError(f"{where}: {key} is {shown(spec)}, {what} nor {kind}; {nearest(spec, list(names))}")
+        raise InputError(
+            f"{where}: {key} is {shown(spec)}, {what} nor {kind}; {nearest(spec.partition(' ')[0], names)}"
+        )
 
 
 def _option_for(override: Override) -> str | None:

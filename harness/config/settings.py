@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from gravbench.config.document import Document, shown
 from gravbench.config.limits import MOST_CASES, MOST_ENTRIES, MOST_SECONDS
@@ -19,6 +19,7 @@ from gravbench.config.numbers import abbreviated
 from gravbench.config.search import Search
 from gravbench.errors import InputError, Mistakes, closest, nearest
 from gravbench.model.bodies import SMALLEST_EPS
+from gravbench.model.generated_bodies import canonical
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.quantities import FORCE, TimedName
 from gravbench.model.variant import Dtype
@@ -55,6 +56,18 @@ def _as_written(value: Any) -> Any:
     """Make a number of a text such as 10k or 2^20; leave everything else as it is."""
     number = abbreviated(value) if isinstance(value, str) else None
     return value if number is None else number
+
+
+WRONG_PARAMETER = "wrong_parameter"
+"""The type of a mistake in the parameters of generated bodies."""
+
+
+def _bodies(spec: str) -> str:
+    """Give generated bodies their one name."""
+    try:
+        return canonical(spec)
+    except InputError as error:
+        raise PydanticCustomError(WRONG_PARAMETER, "{sentence}", {"sentence": str(error)}) from error
 
 
 Swept = Annotated[list[T], BeforeValidator(listed), Field(min_length=1, max_length=MOST_CASES)]
@@ -121,11 +134,12 @@ class Measure(BaseModel, frozen=True, extra="forbid", strict=True):
 class Settings(BaseModel, frozen=True, extra="forbid", strict=True):
     """What can be set for all variants, and again for those of one entry.
 
-    Without n: all bodies of a file. ``interaction`` is the name of a packaged one or a file. ``integrator`` and ``dt``
-    are of cases with ``timed: step``; others have none.
+    Without n: all bodies of a file. ``bodies`` are a file, or a generator with its parameters behind it, as
+    ``gravbench.model.generated_bodies`` reads them. ``interaction`` is the name of a packaged one or a file.
+    ``integrator`` and ``dt`` are of cases with ``timed: step``; others have none.
     """
 
-    bodies: Swept[str] = ["plummer"]
+    bodies: Swept[Annotated[str, AfterValidator(_bodies)]] = ["plummer"]
     subset: Swept[Subset] = ["even"]
     seed: Swept[Annotated[Whole, Field(ge=0)]] = [1]
     eps: Swept[Annotated[Number, Field(ge=SMALLEST_EPS)]] = [0.025]
@@ -298,6 +312,8 @@ def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
         words = re.findall(r"'([^']*)'", error["ctx"]["expected"])
         word = error["input"] if isinstance(error["input"], str) else ""
         return f"{what} is {shown(error['input'])}; {nearest(word, words)}"
+    if error["type"] == WRONG_PARAMETER:
+        return f"{what} is {shown(error['input'])}: {error['msg']}"
     template = _ACCEPTED.get(error["type"])
     if error["type"] == "int_type" and isinstance(error["input"], str):
         template = "a whole number, such as 1024, 10k, 1e6 or 2^20"

@@ -16,7 +16,7 @@ from gravbench.errors import InputError
 from gravbench.model import interaction_files
 from gravbench.model.bodies import unfit_eps
 from gravbench.model.case import Case
-from gravbench.model.generators import GENERATORS
+from gravbench.model.generated_bodies import is_generated
 from gravbench.model.initial_conditions import SUBSETS, available, file_sha256
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.quantities import QUANTITIES
@@ -139,7 +139,7 @@ def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]
 
 def _settings(block: Block) -> Iterator[dict[str, Any]]:
     for bodies in block.settings["bodies"]:
-        made = bodies in GENERATORS
+        made = is_generated(bodies)
         subsets = SUBSETS[:1] if made else block.settings["subset"]
         seeds = block.settings["seed"] if made else block.settings["seed"][:1]
         for subset in subsets:

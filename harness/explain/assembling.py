@@ -20,7 +20,7 @@ from typing import Any
 from gravbench.errors import InputError, few, listed, shortened
 from gravbench.explain.machine_code import Code, NoKernelError, parse
 from gravbench.model.compiler_log import sentences
-from gravbench.model.variant import CUDA_C
+from gravbench.model.stem_code import CUDA_C
 from gravbench.toolkits import nvrtc
 
 INSTALL = "install it with: pip install 'gravbench[explain]'"

@@ -27,8 +27,9 @@ from gravbench.model.python_code import is_text, tree
 from gravbench.model.record import Record
 from gravbench.model.run_names import find
 from gravbench.model.runs import RecordFile
+from gravbench.model.stem_code import CUDA_C
 from gravbench.model.toolkits import catalogue
-from gravbench.model.variant import CUDA_C, KERNEL, NUMBA, Variant, discover
+from gravbench.model.variant import KERNEL, NUMBA, Variant, discover
 from gravbench.report.cases import Timed, fastest_cases
 from gravbench.report.markdown import escaped, markdown_table
 from gravbench.report.numbers import number, times

@@ -12,19 +12,28 @@ from gravbench.measuring import environment
 from gravbench.model.device import Device
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
+from gravbench.model.toolkits import catalogue
+from gravbench.model.variant import CPU
 from gravbench.toolkits import driver
-from gravbench.toolkits.devices import sensor
+from gravbench.toolkits.devices import family, sensor
 from gravbench.toolkits.interface import ToolkitMissingError
 
+CUDA = catalogue()["cupy"].family
+"""The word that chooses the devices of the toolkit that measures a GPU."""
 OF_A_GPU = (*(bench.name for bench in BENCHMARKS), "launch_stream", "launch_small", "launch_graph")
 
 
 def check(device: Device, names: Iterable[str]) -> None:
-    """Check names of peak rates.
+    """Check a device and names of peak rates.
 
     Raises:
-        InputError: a name is no peak rate of such a device.
+        InputError: nothing measures such a device, or a name is no peak rate of it.
     """
+    if device.is_gpu and device.family != CUDA:
+        raise InputError(
+            f"{device.selector} ({device.name}): the peak rates of a GPU are measured by CUDA C through CuPy; "
+            f"accepted: {family(CUDA).needs}, such as --device {CUDA}:0, or --device {CPU}"
+        )
     accepted = OF_A_GPU if device.is_gpu else host_peaks.NAMES
     for name in sorted(names):
         if name not in accepted:

@@ -27,7 +27,7 @@ from gravbench.measuring.tasks import Task
 from gravbench.model import derived, initial_conditions, runs
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Kind
-from gravbench.model.generators import generated_by
+from gravbench.model.generated_bodies import generated_by
 from gravbench.model.record import Fingerprint, Record
 from gravbench.model.regular import open_file, saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RecordFile

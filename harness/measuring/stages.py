@@ -20,7 +20,7 @@ from gravbench.config.settings import Measure, Verify
 from gravbench.errors import InputError
 from gravbench.measuring import protocol
 from gravbench.measuring.outcome import CaseError, Outcome, Results, counted, text_of, uncounted
-from gravbench.measuring.timed import Timed, timer
+from gravbench.measuring.timed import Subject, Timed, timer
 from gravbench.model import initial_conditions, interaction_files
 from gravbench.model.bodies import Bodies, unfit
 from gravbench.model.case import Case
@@ -163,7 +163,7 @@ def prepare(state: State) -> State:
         most_rows=_most_rows(state.job.verify, bodies.n, on_device=state.device_sums is not None),
         device_sums=state.device_sums,
     )
-    state.timed = timer(case.timed).of_case(case, state.holder, prepared, bodies, state.device_sums)
+    state.timed = timer(case.timed).of_case(Subject(case, state.holder, prepared, bodies, state.device_sums))
     return state
 
 

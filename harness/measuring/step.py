@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from gravbench.config.settings import DRIFT_STEPS, DRIFT_UP_TO
 from gravbench.errors import InputError
-from gravbench.measuring.timed import Timed
+from gravbench.measuring.timed import Subject, Timed
 from gravbench.model.bodies import Bodies
-from gravbench.model.case import Case
 from gravbench.model.record import Stepping
 from gravbench.model.variant import Lap, Prepared
 from gravbench.toolkits import buffers, parts
@@ -89,17 +88,12 @@ class Stepper(Timed):
         self._moved = integrator_arguments(prepared, self._velocities, self.n)
 
     @classmethod
-    def of_case(
-        cls,
-        case: Case,
-        toolkit: DeviceToolkit,
-        prepared: Prepared,
-        bodies: Bodies,
-        device_sums: DeviceSums | None,
-    ) -> Timed:
-        assert case.integrator is not None
-        assert case.dt is not None
-        return cls(toolkit, prepared, bodies, case.integrator, case.dt, device_sums=device_sums)
+    def of_case(cls, subject: Subject) -> Timed:
+        integrator, dt = subject.case.integrator, subject.case.dt
+        assert integrator is not None
+        assert dt is not None
+        sums = subject.device_sums
+        return cls(subject.toolkit, subject.prepared, subject.bodies, integrator, dt, device_sums=sums)
 
     @property
     def kernels(self) -> int:

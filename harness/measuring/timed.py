@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +21,17 @@ from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.toolkits.interface import DeviceToolkit, Timing, time_on_host
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A case whose variant is prepared for its bodies. ``device_sums`` adds up energies; where it is None, the CPU."""
+
+    case: Case
+    toolkit: DeviceToolkit
+    prepared: Prepared
+    bodies: Bodies
+    device_sums: DeviceSums | None
+
+
 class Timed:
     """The force, on the device, and what the worker does with everything that is timed.
 
@@ -34,16 +46,9 @@ class Timed:
         self.clock: Clock = toolkit
 
     @classmethod
-    def of_case(
-        cls,
-        case: Case,  # noqa: ARG003
-        toolkit: DeviceToolkit,
-        prepared: Prepared,
-        bodies: Bodies,  # noqa: ARG003
-        device_sums: DeviceSums | None,  # noqa: ARG003
-    ) -> Timed:
-        """Make what times a case ready for its prepared variant; ``device_sums`` adds up energies, or the CPU."""
-        return cls(toolkit, prepared)
+    def of_case(cls, subject: Subject) -> Timed:
+        """Make what times a case ready for its prepared variant."""
+        return cls(subject.toolkit, subject.prepared)
 
     @property
     def kernels(self) -> int:
@@ -109,15 +114,8 @@ class Call(Timed):
         self.returned: NDArray[Any] | tuple[NDArray[Any], ...] = ()
 
     @classmethod
-    def of_case(
-        cls,
-        case: Case,  # noqa: ARG003
-        toolkit: DeviceToolkit,
-        prepared: Prepared,
-        bodies: Bodies,
-        device_sums: DeviceSums | None,  # noqa: ARG003
-    ) -> Timed:
-        return cls(toolkit, prepared, bodies)
+    def of_case(cls, subject: Subject) -> Timed:
+        return cls(subject.toolkit, subject.prepared, subject.bodies)
 
     def launch(self) -> None:
         """Call once; ``returned`` are the accelerations, in the layout they have on the device."""

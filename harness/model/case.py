@@ -140,8 +140,9 @@ class Case(BaseModel, frozen=True):
     def label(self) -> str:
         """The case in a few words, for progress and messages."""
         words = [word(name, self.part(name)) for name in ("variant", "toolkit", "n", "dtype")]
-        work = [name for name in stated() if PARTS[name].kind == "work" and self.part(name) != PARTS[name].usual]
-        return " ".join([*words, *filter(None, [self.configuration]), *(word(name, self.part(name)) for name in work)])
+        named = [name for name in stated() if PARTS[name].kind == "work" or name in ("bodies", "seed")]
+        told = [name for name in named if self.part(name) not in (PARTS[name].usual, None)]
+        return " ".join([*words, *filter(None, [self.configuration]), *(word(name, self.part(name)) for name in told)])
 
     @property
     def configuration(self) -> str:
@@ -191,10 +192,13 @@ _IN_ORDER = json.JSONEncoder(sort_keys=True)
 PROBLEM_AXES: dict[str, Part] = {"dim": Part("work", "dim {dim}", usual=3)}
 """Axes that change what is computed rather than how; a variant without such an axis computes what is usual."""
 
+SEVERAL_SEEDS: dict[str, Part] = {"seeds": Part("bodies", "median of seeds {seeds}", said="always")}
+"""What stands for the seed where a time is the median over several; a single case has none."""
+
 CONDITIONS: dict[str, Part] = {
     name: part
     for kind in ("bodies", "precision", "work")
-    for name, part in (PARTS | PROBLEM_AXES).items()
+    for name, part in (PARTS | SEVERAL_SEEDS | PROBLEM_AXES).items()
     if part.kind == kind
 }
 """What has to be equal before two speeds are compared, in the order of a title."""

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from gravbench.errors import shortened
-from gravbench.model.variant import SHARED
+from gravbench.model.stem_code import SHARED
 
 ERROR = re.compile(r"([\w.]+)\((\d+)\): (?:catastrophic )?error: (.+?)(?:; |;?$)", re.MULTILINE)
 """An error of NVRTC or nvcc; a record has several lines of their output in one, joined by semicolons."""

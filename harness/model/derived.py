@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from gravbench.model.generators import GENERATORS
+from gravbench.model.generated_bodies import is_generated
 from gravbench.model.quantities import QUANTITIES
 from gravbench.model.record import Record
 from gravbench.model.statistics import CONFIDENCE, Interval, bounds, central, ends, interval_of
@@ -150,6 +150,6 @@ def _rounds(record: Record) -> bool:
     One body has no acceleration, and two may have one that float64 computes exactly. Of a user's bodies and
     interactions nothing is known.
     """
-    if record.bodies not in GENERATORS or record.bodies_file_sha256 or record.interaction_sha256:
+    if not is_generated(record.bodies) or record.bodies_file_sha256 or record.interaction_sha256:
         return False
     return record.n > 1 if record.dtype == "float32" else (record.error_rows or 0) >= MANY_ROWS

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import platform
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,15 +25,14 @@ def plummer(n: int, seed: int, eps: float) -> Bodies:
     Raises:
         InputError: n is less than 1, seed negative, or eps unacceptable.
     """
-    random = _random(n, seed)
+    random = random_of(n, seed)
     scale = 3.0 * math.pi / 16.0
-    enclosed = PLUMMER_MASS_FRACTION * (1.0 - random.random(n))  # never 0, whose power below is infinite
-    radius = scale / np.sqrt(enclosed ** (-2.0 / 3.0) - 1.0)
+    radius = plummer_radii(random, n, scale)
     escape_speed = np.sqrt(2.0 / np.sqrt(np.square(radius) + scale**2))
     speed = escape_speed * np.sqrt(random.beta(1.5, 4.5, n))
     mass = np.full(n, 1.0 / n)
-    position = _centred(mass, radius[:, None] * _directions(random, n))
-    velocity = _centred(mass, speed[:, None] * _directions(random, n))
+    position = centred(mass, radius[:, None] * directions(random, n))
+    velocity = centred(mass, speed[:, None] * directions(random, n))
     return Bodies(mass, position, velocity, eps)
 
 
@@ -48,9 +44,9 @@ def uniform(n: int, seed: int, eps: float) -> Bodies:
     Raises:
         InputError: n is less than 1, seed negative, or eps unacceptable.
     """
-    random = _random(n, seed)
+    random = random_of(n, seed)
     radius = np.cbrt(random.random(n))
-    return Bodies(np.full(n, 1.0 / n), radius[:, None] * _directions(random, n), np.zeros((n, 3)), eps)
+    return Bodies(np.full(n, 1.0 / n), radius[:, None] * directions(random, n), np.zeros((n, 3)), eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +121,7 @@ def collision(n: int, seed: int, eps: float) -> Bodies:
     Raises:
         InputError: n is less than 1, seed negative, or eps unacceptable.
     """
-    random = _random(n, seed)
+    random = random_of(n, seed)
     counts = collision_counts(n)
     disks: list[Arrays] = []
     bulges: list[Arrays] = []
@@ -137,35 +133,26 @@ def collision(n: int, seed: int, eps: float) -> Bodies:
         mass = np.repeat([disk_mass / disk_count, galaxy.bulge_mass / max(1, bulge_count)], [disk_count, bulge_count])
         disk_position, disk_velocity = _disk(random, galaxy, disk_count)
         bulge_position, bulge_velocity = _bulge(random, galaxy, bulge_count)
-        position = _centred(mass, np.concatenate([disk_position, bulge_position])) + offset
-        velocity = _centred(mass, np.concatenate([disk_velocity, bulge_velocity])) + approach
+        position = centred(mass, np.concatenate([disk_position, bulge_position])) + offset
+        velocity = centred(mass, np.concatenate([disk_velocity, bulge_velocity])) + approach
         disks.append((mass[:disk_count], position[:disk_count], velocity[:disk_count]))
         bulges.append((mass[disk_count:], position[disk_count:], velocity[disk_count:]))
     mass, position, velocity = (np.concatenate(parts) for parts in zip(*disks, *bulges, strict=True))
-    return Bodies(mass, _centred(mass, position), _centred(mass, velocity), eps)
+    return Bodies(mass, centred(mass, position), centred(mass, velocity), eps)
 
 
-GENERATORS: dict[str, Callable[[int, int, float], Bodies]] = {
-    make.__name__: make for make in (plummer, uniform, collision)
-}
+def plummer_radii(random: np.random.Generator, n: int, scale: float) -> Floats:
+    """Draw n distances from the centre of a Plummer sphere, shape (n,), by its scale length; they stop as above."""
+    enclosed = PLUMMER_MASS_FRACTION * (1.0 - random.random(n))  # never 0, whose power below is infinite
+    return np.asarray(scale / np.sqrt(enclosed ** (-2.0 / 3.0) - 1.0))
 
 
-def generated_by() -> dict[str, str]:
-    """Return what the last bits of generated bodies depend on: equal where the same seed makes the same bytes.
+def random_of(n: int, seed: int) -> np.random.Generator:
+    """Return what a generator draws n bodies from.
 
-    NumPy computes powers, logarithms and sines by the vector instructions that a processor has, or by the C library.
+    Raises:
+        InputError: n is less than 1, or seed negative.
     """
-    built: Any = np.show_config(mode="dicts")
-    simd = built.get("SIMD Extensions", {})
-    return {
-        "numpy": np.__version__,
-        "instructions": " ".join([*simd.get("baseline", []), *simd.get("found", [])]),
-        "c_library": "-".join(platform.libc_ver()),
-        "machine": platform.machine(),
-    }
-
-
-def _random(n: int, seed: int) -> np.random.Generator:
     if n < 1:
         raise InputError(f"{n} bodies asked for; accepted: 1 or more")
     if seed < 0:
@@ -173,7 +160,7 @@ def _random(n: int, seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def _directions(random: np.random.Generator, n: int) -> Floats:
+def directions(random: np.random.Generator, n: int) -> Floats:
     """Draw n unit vectors, evenly over the sphere (Aarseth, Henon & Wielen 1974, the same appendix)."""
     height = 2.0 * random.random(n) - 1.0
     angle = 2.0 * math.pi * random.random(n)
@@ -181,7 +168,8 @@ def _directions(random: np.random.Generator, n: int) -> Floats:
     return np.column_stack([across * np.cos(angle), across * np.sin(angle), height])
 
 
-def _centred(mass: Floats, vectors: Floats) -> Floats:
+def centred(mass: Floats, vectors: Floats) -> Floats:
+    """Shift vectors, shape (n, 3), so that their mean by mass is zero."""
     return np.asarray(vectors - (mass @ vectors) / mass.sum())
 
 
@@ -227,7 +215,7 @@ def _bulge(random: np.random.Generator, galaxy: Galaxy, count: int) -> tuple[Flo
     slices = 0.5 * (weight[1:] + weight[:-1]) * np.diff(grid)
     pressure = np.append(np.cumsum(slices[::-1])[::-1], 0.0)
     dispersion = np.interp(radius, grid, np.sqrt(pressure / density))
-    return radius[:, None] * _directions(random, count), dispersion[:, None] * random.standard_normal((count, 3))
+    return radius[:, None] * directions(random, count), dispersion[:, None] * random.standard_normal((count, 3))
 
 
 def _parabolic_orbit() -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:

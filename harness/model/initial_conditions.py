@@ -13,7 +13,8 @@ from gravbench.model import files
 from gravbench.model.bodies import Arrays, Bodies, flattened
 from gravbench.model.bodies_readers import read
 from gravbench.model.case import Case
-from gravbench.model.generators import GENERATORS, collision, collision_counts
+from gravbench.model.generated_bodies import GENERATORS, generate, is_generated
+from gravbench.model.generators import collision, collision_counts
 
 SETS_AT_ONCE = 12
 """Sets of bodies that a process keeps: a sweep goes through its sizes in random order."""
@@ -28,7 +29,8 @@ def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodi
     """Make or read the bodies that ``spec`` names.
 
     Args:
-        spec: a name of ``GENERATORS``, or the path of a file that ``bodies_readers.read`` reads.
+        spec: a generator with its parameters, as ``generated_bodies`` reads them, or the path of a file that
+            ``bodies_readers.read`` reads.
         n: how many bodies.
         seed: of a generator; a file does not use it.
         eps: softening length.
@@ -44,7 +46,7 @@ def load(spec: str, n: int, seed: int, eps: float, subset: str = "even") -> Bodi
         raise InputError(f"{spec}: {n} bodies asked for; accepted: 1 or more")
     offered = available(spec, subset)
     if offered is None:
-        return GENERATORS[spec](n, seed, eps)
+        return generate(spec, n, seed, eps)
     if n > offered:
         raise InputError(f"{spec}: {n} bodies asked for, but subset {subset} has {offered}; accepted: 1 to {offered}")
     chosen = _chosen(n, offered, subset)
@@ -63,8 +65,8 @@ def origins(spec: str, n: int, subset: str = "even") -> tuple[tuple[str, ...], N
     """Tell which group each body of ``load`` comes from.
 
     These are the two galaxies of ``collision``; the Milky Way and Andromeda in the table of Dubinski, a file of its
-    81,920 bodies; and in any other file the first and the second half of it. The bodies of ``plummer`` and of
-    ``uniform`` are of one group.
+    81,920 bodies; and in any other file the first and the second half of it. The bodies of other generators are of
+    one group.
 
     Returns:
         The names of the groups, and the place of each body's group among them, shape (n,).
@@ -89,7 +91,7 @@ def of_case(case: Case) -> Bodies:
 
     Several cases in a row share them: their arrays are closed to writing.
     """
-    stamp = () if case.bodies in GENERATORS else _stamped(case.bodies)
+    stamp = () if is_generated(case.bodies) else _stamped(case.bodies)
     return _of_case(stamp, case.bodies, case.n, case.seed, case.eps, case.subset, case.planar)
 
 
@@ -115,7 +117,7 @@ def available(spec: str, subset: str = "even") -> int | None:
     """
     if subset not in SUBSETS:
         raise InputError(f"no subset {subset!r}: {nearest(subset, list(SUBSETS))}")
-    if spec in GENERATORS:
+    if is_generated(spec):
         return None
     total = _count(*_stamped(spec))
     if subset == "even":
@@ -134,7 +136,7 @@ def file_sha256(spec: str) -> str | None:
     Raises:
         InputError: there is no such file.
     """
-    if spec in GENERATORS:
+    if is_generated(spec):
         return None
     try:
         return files.content_sha256(Path(spec))
@@ -150,7 +152,8 @@ def _stamped(spec: str) -> tuple[str, Path, int, int]:
         raise InputError(f"{spec}: cannot be read: {error.strerror}") from error
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{shortened(repr(spec))} is neither an existing file nor a generator: {nearest(spec, list(GENERATORS))}"
+            f"{shortened(repr(spec))} is neither an existing file nor a generator: "
+            f"{nearest(spec.partition(' ')[0], list(GENERATORS))}"
         ) from error
     return spec, Path(spec).resolve(), status.st_mtime_ns, status.st_size
 

@@ -15,7 +15,7 @@ from gravbench.errors import InputError, listed
 from gravbench.model import initial_conditions, interaction_files, rounding, runs, sources
 from gravbench.model.device import Device
 from gravbench.model.extent import Extent
-from gravbench.model.generators import GENERATORS, generated_by
+from gravbench.model.generated_bodies import generated_by, is_generated
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.limits import Count, Hash, Text
 from gravbench.model.record import Record
@@ -271,7 +271,7 @@ def _generated(source: Source) -> dict[Hashable, list[Record]]:
     """Return the records with a hash of generated bodies, by what these are made of."""
     by_case: dict[Hashable, list[Record]] = {}
     for record in source.records:
-        if record.bodies in GENERATORS and not record.bodies_file_sha256 and record.bodies_sha256 is not None:
+        if is_generated(record.bodies) and not record.bodies_file_sha256 and record.bodies_sha256 is not None:
             made_of = record.bodies, record.n, record.seed, record.eps, record.planar
             by_case.setdefault(made_of, []).append(record)
     return by_case

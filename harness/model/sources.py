@@ -5,8 +5,9 @@ from __future__ import annotations
 from gravbench.model import identity, interaction_files
 from gravbench.model.case import Case
 from gravbench.model.quantities import QUANTITIES
-from gravbench.model.variant import BUILT_IN, Variant
-from gravbench.model.variant import code_sha256 as sha256_of_stem
+from gravbench.model.stem_code import BUILT_IN
+from gravbench.model.stem_code import code_sha256 as sha256_of_stem
+from gravbench.model.variant import Variant
 
 INTEGRATOR = BUILT_IN / "parts" / "integrate.py"
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from gravbench.errors import InputError as InputError
 from gravbench.errors import listed, nearest
-from gravbench.model import files, identity, importing
+from gravbench.model import files, importing, stem_code
 from gravbench.model.declaring import DECLARATION, declares
 from gravbench.model.fork_lock import one_thread_at_a_time
 from gravbench.model.interaction import Interaction
@@ -34,20 +33,14 @@ from gravbench.model.kernel_parts import KernelParts as KernelParts
 from gravbench.model.kernel_parts import Loop as Loop
 from gravbench.model.kernel_parts import Operations as Operations
 from gravbench.model.kernel_parts import UnmodelledError as UnmodelledError
-from gravbench.model.python_code import Roots
 from gravbench.model.ranges import AxisValue as AxisValue
 from gravbench.model.ranges import Range as Range
+from gravbench.model.stem_code import BUILT_IN, CUDA_C
 from gravbench.model.toolkits import catalogue
-from gravbench.packaged import folder
 
 Axes = Mapping[str, AxisValue]
 Dtype = Literal["float32", "float64"]
 
-BUILT_IN = folder("gravbench.variants")
-SHARED = BUILT_IN / "common"
-"""What families share: its ``HEADER`` and the Numba side are those of every folder without a header of its own."""
-HEADER = "body.cuh"
-CUDA_C = ".cu"
 NUMBA = "numba"
 CPU = "cpu"
 KERNEL = "_kernel"
@@ -209,12 +202,12 @@ class Variant(Declaration):
         return [file for file in map(self.path.with_suffix, suffixes) if file.exists()]
 
     def cuda_source(self, interaction: Interaction) -> str:
-        """Join the family's headers, the interaction and the stem's CUDA C; see ``cuda_source`` of this module."""
-        return cuda_source(self.path.with_suffix(CUDA_C), interaction)
+        """Join the family's headers, the interaction and the stem's CUDA C."""
+        return stem_code.cuda_source(self.path.with_suffix(CUDA_C), interaction)
 
     def code_sha256(self, toolkit: str, interaction: Interaction) -> str:
         """Hash what ``toolkit`` runs of the stem, of what this imports, and of the interaction."""
-        return code_sha256(self.path, toolkit, interaction)
+        return stem_code.code_sha256(self.path, toolkit, interaction)
 
     def accepted(self, dtype: Dtype, axes: Axes) -> Tolerance:
         """Return the errors that count as right for these values of the axes."""
@@ -319,64 +312,6 @@ def _check(declared: Declaration) -> None:
         )
     if wrong := [dtype for dtype in declared.dtypes if dtype not in get_args(Dtype)]:
         raise InputError(f"dtypes has {wrong[0]!r}; accepted: {listed(get_args(Dtype))}")
-
-
-def cuda_source(path: Path, interaction: Interaction) -> str:
-    """Join the headers beside a file of CUDA C, the interaction and the file into one text, each behind ``#line``.
-
-    Joined rather than included, because a kernel cache keyed by the text of the source does not
-    see an edited header. A folder without a header has ``body.cuh`` of ``variants/common``; the other headers there
-    take the place of the line that includes them, such as ``#include "begin_of.cuh"``.
-    """
-    headers = files.listing(path.parent, "*.cuh") or [SHARED / HEADER]
-    parts = [(header.name, files.text(header)) for header in headers]
-    parts += [(interaction.name, interaction.cuda_source()), (path.name, _with_included(path))]
-    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
-
-
-def _with_included(path: Path, *, beside: bool = True) -> str:
-    """Put the text of each file that a stem includes in the place of the line that includes it.
-
-    That is a shared header or, from ``beside`` it, another stem, which may include headers alone.
-
-    Raises:
-        InputError: there is no such file.
-    """
-    lines = files.text(path).splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
-        if match := re.fullmatch(r'#include "(.*\.cuh?)"\s*', line):
-            name = match[1]
-            headers = [header for header in files.listing(SHARED, "*.cuh") if header.name != HEADER]
-            stems = [stem for stem in files.listing(path.parent, "*.cu") if beside and stem.name != path.name]
-            accepted = {file.name: file for file in (*headers, *stems)}
-            if name not in accepted:
-                what = "shared" if name.endswith("h") else "other"
-                raise InputError(f"{path}, line {number}: no {what} file {name}; {nearest(name, sorted(accepted))}")
-            whole = accepted[name] in stems
-            text = _with_included(accepted[name], beside=False) if whole else files.text(accepted[name])
-            lines[number - 1] = f'#line 1 "{name}"\n{text}#line {number + 1} "{path.name}"\n'
-    return "".join(lines)
-
-
-@files.remembered
-def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
-    """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
-    cuda_c, entry = path.with_suffix(CUDA_C), catalogue()[toolkit]
-    cuda = cuda_source(cuda_c, interaction) if entry.cuda_c and cuda_c.exists() else None
-    generated = interaction.python_source() if entry.python else None
-    kernel_file = path.with_suffix(entry.suffix)
-    text = files.text(kernel_file) if entry.suffix and kernel_file.exists() else None
-    return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance, text)
-
-
-def _roots(path: Path) -> Roots:
-    """Return where the modules are that a stem imports and that are hashed with it: no library's."""
-    built_in = ("gravbench.variants", BUILT_IN)
-    if path.is_relative_to(BUILT_IN):
-        return (built_in,)
-    # Where Python finds what lies beside a stem of one's own; a folder that has gravbench in it has libraries.
-    beside = [folder for folder in path.parents if str(folder) in sys.path and not BUILT_IN.is_relative_to(folder)]
-    return (built_in, *(("", folder) for folder in beside))
 
 
 def _load(path: Path) -> Variant:

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from gravbench.model.case import CONDITIONS, Value
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
-from gravbench.report.numbers import percent
+from gravbench.report.numbers import number, percent, times
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import Shared
 from gravbench.verdicts.ranking import Conditions, Drift
+from gravbench.verdicts.seeds import of_several_seeds, slowest_seconds
 
 
 def count(number: int, noun: str) -> str:
@@ -83,6 +84,24 @@ class Names:
     def _says(self, name: str, value: Value) -> bool:
         part = CONDITIONS[name]
         return name in self._several if part.said == "several" else part.said == "always" or value != part.usual
+
+
+SLOWEST_SEED = "slowest\nseed, ms"
+"""The header of a column with the time of the slowest of several seeds."""
+
+
+def slowest_seed(record: Record) -> str:
+    """Write the milliseconds of the slowest of several seeds; nothing for a single seed."""
+    return number(times(slowest_seconds(record), 1e3))
+
+
+def seed_notes(records: Iterable[Record]) -> list[str]:
+    """Say below a table what a row says of several seeds, where one does."""
+    note = (
+        "median of seeds: ms is the median over the seeds (of an even number, the slower of the two in the middle); "
+        "errors are the largest of any seed; all else, ± included, is that of the seed in the middle"
+    )
+    return [note] * of_several_seeds(records)
 
 
 def numbered_cards(cases: Iterable[Record]) -> dict[tuple[str, str], int]:

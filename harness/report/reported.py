@@ -13,7 +13,7 @@ from gravbench.report.published import decisions
 from gravbench.report.section import Part, Section
 from gravbench.report.sections.content import Content
 from gravbench.report.sections.every import sections
-from gravbench.report.winning import winners_json
+from gravbench.report.winning import over_seeds_json, winners_json
 from gravbench.verdicts import arena, ranking
 from gravbench.verdicts.ladder import Rung
 from gravbench.verdicts.uncertainty import Uncertainties
@@ -53,7 +53,7 @@ def report_json(content: Content, run: str) -> dict[str, Any]:
                     for point in shown.points
                 ],
             }
-            for shown in arena.arenas(cases)
+            for shown in arena.arenas(content.competitors)
         ],
         "claims": [
             {"id": decision.claim.id, "text": decision.claim.text, "verdict": decision.verdict}
@@ -116,6 +116,7 @@ def _plain(record: Record) -> dict[str, Any]:
         {name: getattr(record, name) for name in names}
         | {"seconds": _finite(ranking.seconds(record)), "interactions_per_second": _finite(ranking.speed(record))}
         | {name: _finite(getattr(record, name)) for name in numbers}
+        | over_seeds_json(record)
     )
 
 

@@ -16,6 +16,7 @@ from gravbench.verdicts.ladder import Rung
 from gravbench.verdicts.question import Behind, Question
 from gravbench.verdicts.ranking import Parents
 from gravbench.verdicts.ratios import Interval
+from gravbench.verdicts.seeds import slowest_seconds
 from gravbench.verdicts.winners import Field, Win
 
 Thing = TypeVar("Thing")
@@ -192,7 +193,14 @@ def winners_json(fields: Sequence[Field]) -> list[dict[str, Any]]:
 
 def _record(record: Record, question: Question) -> dict[str, Any]:
     names = ("variant", "toolkit", "dtype", "axes", "median_seconds")
-    return {name: getattr(record, name) for name in names} | {"error": question.error_of(record)}
+    plain = {name: getattr(record, name) for name in names} | {"error": question.error_of(record)}
+    return plain | over_seeds_json(record)
+
+
+def over_seeds_json(record: Record) -> dict[str, Any]:
+    """Return the time of the slowest seed; nothing of a record of a single seed."""
+    slowest = slowest_seconds(record)
+    return {} if slowest is None else {"slowest_seed_seconds": slowest}
 
 
 def _behind(behind: Behind | None, question: Question) -> dict[str, Any] | None:

@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from gravbench.model.interaction import Interaction
-from gravbench.model.variant import BUILT_IN, Kernel, code_sha256, cuda_source
+from gravbench.model.stem_code import BUILT_IN, code_sha256, cuda_source
+from gravbench.model.variant import Kernel
 from gravbench.toolkits.interface import DeviceToolkit
 
 BLOCK = 128

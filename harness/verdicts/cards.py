@@ -11,6 +11,8 @@ import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
 
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
@@ -35,7 +37,7 @@ class Shared(Record, frozen=True):
         return super().fingerprint | dict(zip(("device", "device_uuid"), self.card, strict=True))
 
 
-_ALL_FIELDS = set(Shared.model_fields)
+Standing = TypeVar("Standing", bound=Shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +113,26 @@ def _of(record: Record, named: dict[Card, tuple[str, str]]) -> Record:
     if (card := _card(record)) not in named:
         return record
     device, uuids = named[card]
-    fields = record.__dict__ | {"device": device, "device_uuid": uuids, "card": card}
-    # All of it is validated, and pydantic's own ways to make one take a second for 10,000 records. A set of ninety
-    # names for each would take more room than the record.
-    shared = Shared.__new__(Shared)
-    shared.__setstate__({
+    return standing(Shared, record.__dict__ | {"device": device, "device_uuid": uuids, "card": card})
+
+
+def standing(kind: type[Standing], fields: dict[str, Any]) -> Standing:
+    """Make a record that stands for others, of fields that are all validated."""
+    # Pydantic's own ways to make one take a second for 10,000 records.
+    made = kind.__new__(kind)
+    made.__setstate__({
         "__dict__": fields,
-        "__pydantic_fields_set__": _ALL_FIELDS,
+        "__pydantic_fields_set__": _all_fields(kind),
         "__pydantic_extra__": None,
         "__pydantic_private__": None,
     })  # fmt: skip
-    return shared
+    return made
+
+
+@cache
+def _all_fields(kind: type[Shared]) -> set[str]:
+    """Return the fields of every record of this kind: a set of ninety names each would take more room than that."""
+    return set(kind.model_fields)
 
 
 def card_of(record: Record) -> Card:

@@ -1,6 +1,7 @@
 """What is the fastest? The one question of ``report``, ``best``, pages, pictures and tables, and how it is answered.
 
-1. Competitors are records that are verified and have a positive median (``is_ranked``), the newest of each case.
+1. Competitors are records that are verified and have a positive median (``is_ranked``), the newest of each case. Of
+   cases that differ in the seed alone, one competes: the median over the seeds, with the largest error of any.
 2. They share the device, n and everything in ``task``; the number type is no part of it, because the error decides.
 3. The error is a ``quantile`` of the relative errors of the bodies, that of 99 % of them unless another is asked for,
    and it is at most ``error``. A record without the quantile counts with the next larger one that it has, which is at
@@ -31,6 +32,7 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of
 from gravbench.verdicts.ranking import Key, grouped, is_partial, is_ranked, seconds
 from gravbench.verdicts.ratios import Interval, half_of, own_scatter, places, ratio, span
+from gravbench.verdicts.seeds import over_seeds
 from gravbench.verdicts.uncertainty import Uncertainties
 
 ERROR = 1e-3
@@ -130,6 +132,7 @@ def contests(runs: Sequence[Sequence[Record]]) -> list[Contest]:
     place = places(runs)
     newest = {(record.identity, place(record)): record for record in latest(record for run in runs for record in run)}
     there = [record for record in newest.values() if is_ranked(record) and error_of(record, LARGEST) < math.inf]
+    there = over_seeds(there)
     several = ranking.told_apart(there)
 
     def kind(record: Record) -> tuple[str, bool, tuple[tuple[str, Value], ...]]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from gravbench.model.record import Record
 from gravbench.verdicts.ranking import seconds, unbounded
 from gravbench.verdicts.ratios import Anchors, Place, Scatter, larger, places
+from gravbench.verdicts.seeds import measured
 
 
 class Uncertainties:
@@ -42,7 +43,7 @@ class Uncertainties:
         return scatter.beside(record)
 
     def _run_of(self, record: Record) -> Anchors:
-        return self._of_run.get(id(record), self._everywhere)
+        return self._of_run.get(id(measured(record)), self._everywhere)
 
     def _known(self, record: Record) -> Scatter | None:
         return self._run_of(record).of(record)

@@ -18,7 +18,7 @@ from emulator import COMPILER, HEADERS, SHIM
 from gravbench.errors import InputError
 from gravbench.model import interaction_files
 from gravbench.model.interaction import BODY
-from gravbench.model.variant import SHARED
+from gravbench.model.stem_code import SHARED
 
 FILES = 300
 OWN = '''"""Every kind of line that is accepted."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from gravbench.report import winning
-from gravbench.report.names import drift_notes, drift_signs
+from gravbench.report.names import drift_notes, drift_signs, seed_notes
 from gravbench.report.page.colours import Palette
 from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
@@ -75,6 +75,7 @@ def _answer(field: Field, colours: Palette, content: Content) -> Answer:
     notes = [
         winning.presupposed([*shown, *beaten], here),
         *here.notes({id(record): record for record in shown}.values(), "winner"),
+        *seed_notes(shown),
         *winning.quantile_notes(shown, field.question.quantile),
         *winning.narrow_notes(behind for win in shown_wins for behind in (win.next, win.first)),
         *drift_notes(drifted),

@@ -38,7 +38,7 @@ def figures(content: Content) -> Iterator[tuple[Figure, Part]]:
     """Draw each arena of the cases; yield behind its figure the table below it."""
     # GPUs before CPUs, and first what has most methods: one alone shows no contest.
     for arena in sorted(
-        verdict.arenas(content.cases), key=lambda placed: (placed.shared.cpu, -len(placed.methods), -placed.n)
+        verdict.arenas(content.competitors), key=lambda placed: (placed.shared.cpu, -len(placed.methods), -placed.n)
     ):
         title = f"n = {arena.n:,}, {content.names.title(arena.shared)}"
         rows = _rows(arena, content.known)

@@ -45,7 +45,7 @@ def groups(content: Content) -> list[Group]:
     all cases.
     """
     known = content.known
-    alike = ranking.grouped(filter(ranking.is_ranked, content.cases), ranking.conditions)
+    alike = ranking.grouped(filter(ranking.is_ranked, content.competitors), ranking.conditions)
     drawn_groups = []
     most = sorted(content.ladders, key=lambda shared: -len({record.variant for record in alike[shared]}))[:MOST_GROUPS]
     for shared, by_n in ((shared, by_n) for shared, by_n in content.ladders.items() if shared in most):

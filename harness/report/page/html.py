@@ -25,7 +25,8 @@ from gravbench.model.bottlenecks import Limits
 from gravbench.model.case import CONDITIONS, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import config_of
-from gravbench.model.variant import BUILT_IN, Variant, parents, summaries
+from gravbench.model.stem_code import BUILT_IN
+from gravbench.model.variant import Variant, parents, summaries
 from gravbench.report import names, published, remarks, winning
 from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.names import count, joined
@@ -142,63 +143,75 @@ class Drawn:
         ]
 
 
-def content_of(
-    runs: Sequence[Run],
-    variants: Mapping[str, Variant],
-    limits: Limits = UNEXPLAINED,
-    chosen: Chosen = EVERYTHING,
-    question: Question = USUAL,
-) -> Content:
-    """Return what a page of runs says; ``variants`` are those there are here, whose sources it shows.
+@dataclass(frozen=True)
+class Page:
+    """The page of ``runs``; ``variants`` are those there are here, whose sources it shows.
 
-    ``limits`` say what most of the time of a record goes to. ``runs`` are whole, for what is printed after ±; what is
+    ``limits`` say what most of the time of a record goes to. The runs are whole, for what is printed after ±; what is
     ``chosen`` of them alone is shown. What is fastest answers the ``question``.
     """
-    records = [run.records for run in runs]
-    here = Here(variants, chosen.shown(record for run in records for record in run))
-    return Content(records, parents(variants), here, chosen, limits, summaries(variants), question=question)
 
+    runs: Sequence[Run]
+    variants: Mapping[str, Variant]
+    limits: Limits = UNEXPLAINED
+    chosen: Chosen = EVERYTHING
+    question: Question = USUAL
 
-def page(
-    runs: Sequence[Run],
-    variants: Mapping[str, Variant],
-    limits: Limits = UNEXPLAINED,
-    chosen: Chosen = EVERYTHING,
-    question: Question = USUAL,
-) -> str:
-    """Return the whole page; see ``content_of``."""
-    read, runs = runs, _together(runs)
-    content = content_of(runs, variants, limits, chosen, question)
-    cases, rows, here = content.cases, chosen.shown(content.records), content.here
-    drawn, texts = Drawn.of(content, runs), Texts()
-    scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
-    return _template().render(
-        title=_title(runs, cases),
-        policy=POLICY.format(hashes=" ".join(map(_hash, scripts))),
-        style=(HERE / "page.css").read_text("utf-8"),
-        scripts=scripts,
-        summary=_summary(rows, cases, len(runs)),
-        conditions=_conditions(cases),
-        answers=ranking.grouped(answers(content, drawn.colours), lambda answer: answer.device),
-        most_answers=MOST_ANSWERS,
-        content=content,
-        drawn=drawn,
-        first_label=partial(winning.first_label_of, parents=content.parents),
-        runs=runs,
-        variants=variants,
-        of_variant=ranking.grouped(cases, lambda record: record.variant),
-        # Of the GPUs' conditions and of the CPUs', those with most variants.
-        main=[next(alike) for _, alike in groupby(drawn.groups, lambda group: group.shared.cpu)],
-        order=ranking.ladder_order({record.variant for record in cases}, content.parents),
-        tables=[section for build in SECTIONS if build not in ELSEWHERE and (section := build(content))],
-        specs={},
-        texts=texts,
-        config=charts.dressed({})["config"],
-        here=here,
-        table=_table(read, content, texts),
-        left_out=list(_left_out(content, len(rows))),
-        notes=columns.notes(rows, here, content.known),
-    )
+    @cached_property
+    def _together(self) -> list[Run]:
+        """The runs, in which cards that share cases are one device."""
+        both = zip(self.runs, together([run.records for run in self.runs]), strict=True)
+        return [replace(run, records=records) for run, records in both]
+
+    @cached_property
+    def _content(self) -> Content:
+        records = [run.records for run in self._together]
+        variants, chosen = self.variants, self.chosen
+        here = Here(variants, chosen.shown(record for run in records for record in run))
+        known = parents(variants), here, chosen, self.limits, summaries(variants)
+        return Content(records, *known, question=self.question)
+
+    @cached_property
+    def _drawn(self) -> Drawn:
+        return Drawn.of(self._content, self._together)
+
+    def figures(self) -> list[Figure]:
+        """Return its figures, in its order."""
+        return self._drawn.figures
+
+    def text(self) -> str:
+        """Return the whole page."""
+        runs, content = self._together, self._content
+        cases, rows, here = content.cases, self.chosen.shown(content.records), content.here
+        drawn, texts = self._drawn, Texts()
+        scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
+        return _template().render(
+            title=_title(runs, cases),
+            policy=POLICY.format(hashes=" ".join(map(_hash, scripts))),
+            style=(HERE / "page.css").read_text("utf-8"),
+            scripts=scripts,
+            summary=_summary(rows, cases, len(runs)),
+            conditions=_conditions(cases),
+            answers=ranking.grouped(answers(content, drawn.colours), lambda answer: answer.device),
+            most_answers=MOST_ANSWERS,
+            content=content,
+            drawn=drawn,
+            first_label=partial(winning.first_label_of, parents=content.parents),
+            runs=runs,
+            variants=self.variants,
+            of_variant=ranking.grouped(cases, lambda record: record.variant),
+            # Of the GPUs' conditions and of the CPUs', those with most variants.
+            main=[next(alike) for _, alike in groupby(drawn.groups, lambda group: group.shared.cpu)],
+            order=ranking.ladder_order({record.variant for record in cases}, content.parents),
+            tables=[section for build in SECTIONS if build not in ELSEWHERE and (section := build(content))],
+            specs={},
+            texts=texts,
+            config=charts.dressed({})["config"],
+            here=here,
+            table=_table(self.runs, content, texts),
+            left_out=list(_left_out(content, len(rows))),
+            notes=columns.notes(rows, here, content.known),
+        )
 
 
 def _left_out(content: Content, records: int) -> Iterator[str]:
@@ -208,7 +221,7 @@ def _left_out(content: Content, records: int) -> Iterator[str]:
             f"The table has the last {MOST_RECORDS:,} of {records:,} records; "
             "gravbench export RUN --to FILE.csv writes all of them."
         )
-    tasks = len({ranking.conditions(record) for record in content.cases if ranking.is_ranked(record)})
+    tasks = len({ranking.conditions(record) for record in content.competitors if ranking.is_ranked(record)})
     if tasks > figures.MOST_GROUPS:
         yield (
             f"Of {tasks:,} sets of conditions, figures are drawn for the {figures.MOST_GROUPS} with the most "
@@ -217,24 +230,12 @@ def _left_out(content: Content, records: int) -> Iterator[str]:
         )
 
 
-def every_figure(runs: Sequence[Run], variants: Mapping[str, Variant], chosen: Chosen = EVERYTHING) -> list[Figure]:
-    """Return the figures of the page of these runs, in its order."""
-    runs = _together(runs)
-    return Drawn.of(content_of(runs, variants, chosen=chosen), runs).figures
-
-
 def _title(runs: Sequence[Run], cases: Sequence[Record]) -> str:
     """Name the page by its run, or by the devices of several."""
     if len(runs) == 1:
         return f"gravbench: {runs[0].name}"
     devices = dict.fromkeys(card_of(case)[0] for case in cases if case.device and case.driver)
     return f"gravbench: {', '.join([*devices][:3] or ['CPU'])}"
-
-
-def _together(runs: Sequence[Run]) -> list[Run]:
-    """Let cards that share cases be one device."""
-    both = zip(runs, together([run.records for run in runs]), strict=True)
-    return [replace(run, records=records) for run, records in both]
 
 
 def _summary(records: Sequence[Record], cases: Sequence[Record], runs: int) -> Iterator[tuple[str, str]]:

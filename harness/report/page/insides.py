@@ -35,7 +35,7 @@ ERROR_KINDS = {
 
 def stages(content: Content) -> Iterator[Figure]:
     """Draw the stages of each variant that has them."""
-    fastest = fastest_with_stages(content.cases)
+    fastest = fastest_with_stages(content.competitors)
     variants = Counter(shared for shared, _ in fastest)
 
     def first(item: tuple[tuple[ranking.Conditions, str], list[Record]]) -> tuple[bool, int, float]:
@@ -78,7 +78,7 @@ def _stage_rows(record: Record, names: list[str]) -> Iterator[Row]:
 
 def thetas(content: Content) -> Iterator[Figure]:
     """Draw errors over time for each variant that has several theta."""
-    for (shared, variant, n), chosen in over_theta(content.cases).items():
+    for (shared, variant, n), chosen in over_theta(content.competitors).items():
         rows = [
             {
                 "theta": record.axes["theta"],

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.model.record import Record
-from gravbench.model.variant import CPU, CUDA_C, NUMBA, Variant
+from gravbench.model.stem_code import CUDA_C
+from gravbench.model.variant import CPU, NUMBA, Variant
 from gravbench.report.provenance import Here, Origin
 
 MOST_NEW, LONG = 0.8, 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gravbench.report.names import count, drift_notes, drift_signs
+from gravbench.report.names import SLOWEST_SEED, count, seed_notes, slowest_seed
 from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.report.provenance import Here, cut_short_notes
 from gravbench.report.section import Column, Part, Section, Table
@@ -20,14 +20,14 @@ FRONT = "*"
 
 def arena(content: Content) -> Section | None:
     """Show time against error for each n where an approximation has several accuracies."""
-    every = arenas(content.cases)
+    every = arenas(content.competitors)
     notes: dict[str, None] = {}
     parts = []
     for shown in every:
-        drifted = content.drifted((point.record for point in shown.points), shown.shared)
-        title = f"n = {shown.n:,}, {content.names.title(shown.shared)}{drift_signs(drifted)}"
+        records = [point.record for point in shown.points]
+        title, on_drift = content.titled(records, shown.shared, f"n = {shown.n:,}")
         parts.append(arena_part(shown, content.here, title))
-        notes |= dict.fromkeys(drift_notes(drifted))
+        notes |= dict.fromkeys(on_drift)
     return Section("arena", "The arena", READING, parts, list(notes)) if every else None
 
 
@@ -40,6 +40,7 @@ def arena_part(shown: Arena, here: Here, title: str) -> Part:
         notes.append(f"left out: {count(shown.dominated, 'direct sum')} no better in time or error than another one.")
     notes += here.notes((point.record for point in shown.points), "point")
     notes += cut_short_notes(point.record for point in shown.points)
+    notes += seed_notes(point.record for point in shown.points)
     return Part(title, table=Table(_columns(here), shown.points), notes=notes)
 
 
@@ -48,6 +49,7 @@ def _columns(here: Here) -> list[Column[Point]]:
         Column("method", lambda point: f"{point.method} {here.sign(point.record)}".rstrip(), text=True),
         Column("accuracy", lambda point: point.accuracy or "direct sum", text=True),
         Column("ms", lambda point: milliseconds(ranking.seconds(point.record))),
+        Column(SLOWEST_SEED, lambda point: slowest_seed(point.record), 1),
         Column("error", lambda point: relative_error(point.record.error_p99)),
         Column("front", lambda point: FRONT * point.front, text=True),
         Column("toolkit", lambda point: point.record.toolkit, text=True),

@@ -13,12 +13,13 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.report import published
 from gravbench.report.chosen import EVERYTHING, Chosen
-from gravbench.report.names import Names
+from gravbench.report.names import Names, drift_notes, drift_signs
 from gravbench.report.provenance import NOWHERE, Here
 from gravbench.verdicts import ranking
 from gravbench.verdicts.ladder import Ladders, ladders
 from gravbench.verdicts.question import USUAL, Question
 from gravbench.verdicts.ranking import Conditions, Drift, Parents
+from gravbench.verdicts.seeds import measured, over_seeds
 from gravbench.verdicts.uncertainty import Uncertainties
 from gravbench.verdicts.winners import Field, winners, with_wins
 
@@ -61,14 +62,23 @@ class Content:
         return self.chosen.shown(latest(self.comparable))
 
     @cached_property
+    def _competitors(self) -> list[Record]:
+        return over_seeds(latest(self.comparable))
+
+    @cached_property
+    def competitors(self) -> list[Record]:
+        """One record for each of the cases that differ in more than the seed, of those that are shown."""
+        return self.chosen.shown(self._competitors)
+
+    @cached_property
     def ladders(self) -> Ladders:
         """The ladders of what is shown."""
-        return self.chosen.rungs(ladders(latest(self.comparable), self.parents))
+        return self.chosen.rungs(ladders(self._competitors, self.parents))
 
     @cached_property
     def names(self) -> Names:
         """Titles, which name what sets apart what can be compared."""
-        return Names(latest(self.comparable))
+        return Names(self._competitors)
 
     @cached_property
     def known(self) -> Uncertainties:
@@ -91,8 +101,13 @@ class Content:
 
     def drifted(self, records: Iterable[Record], *places: Conditions) -> list[Drift]:
         """Return the drifts beyond the limit of these places' devices, in the runs that these records are from."""
-        runs = {self._runs_of[id(record)] for record in records}
+        runs = {self._runs_of[id(measured(record))] for record in records}
         return ranking.affecting((drift for run in sorted(runs) for drift in self._drifted[run]), *places)
+
+    def titled(self, records: Iterable[Record], shared: Conditions, *words: str) -> tuple[str, list[str]]:
+        """Return the title of a table of records under some conditions, behind ``words``, and the notes on drift."""
+        drifted = self.drifted(records, shared)
+        return ", ".join([*words, self.names.title(shared)]) + drift_signs(drifted), drift_notes(drifted)
 
     @cached_property
     def fields(self) -> list[Field]:

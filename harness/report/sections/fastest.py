@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gravbench.report import winning
-from gravbench.report.names import drift_notes, drift_signs
+from gravbench.report.names import SLOWEST_SEED, drift_notes, drift_signs, seed_notes, slowest_seed
 from gravbench.report.numbers import number, times
 from gravbench.report.provenance import Here, sign_notes, signs
 from gravbench.report.section import Column, Part, Section, Table
@@ -52,6 +52,7 @@ def fastest_part(field: Field, content: Content) -> Part:
         [
             *winning.narrow_notes(behind for win in wins for behind in (win.next, win.first)),
             *sign_notes(records),
+            *seed_notes(records),
             *here.notes(records),
             *drift_notes(drifted),
         ],
@@ -66,6 +67,7 @@ def _columns(here: Here, wins: Sequence[Win]) -> list[Column[Win]]:
         Column("", lambda win: signs(win.record) + here.sign(win.record), 0, text=True),
         Column("toolkit", lambda win: win.record.toolkit, 3, text=True),
         Column("ms", _ms, 0),
+        Column(SLOWEST_SEED, lambda win: slowest_seed(win.record), 1),
         Column("1e9 inter-\nactions/s", lambda win: number(times(ranking.speed(win.record), 1e-9)), 6),
         Column(f"{winning.quantile_words(wins[0].question.quantile)}\nerror", winning.error_words, 4),
         Column("speed-up over\nrunner-up", winning.lead_words, 1, style=_verdict),

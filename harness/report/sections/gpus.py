@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gravbench.model.record import Record
-from gravbench.report.names import drift_notes, drift_signs
+from gravbench.report.names import seed_notes
 from gravbench.report.numbers import number, times
 from gravbench.report.provenance import cut_short_notes, milliseconds_of
 from gravbench.report.section import Column, Part, Section, Table
@@ -19,14 +19,13 @@ READING = (
 
 def gpus(content: Content) -> Section | None:
     """Show n and numbers of GPUs for each variant that was measured on several."""
-    groups = over_gpus(content.cases)
+    groups = over_gpus(content.competitors)
     parts: list[Part] = []
     notes: dict[str, None] = {}
     for (shared, name), chosen in groups.items():
-        drifted = content.drifted(chosen, shared)
-        title = f"{name}, {content.names.title(shared)}{drift_signs(drifted)}"
+        title, on_drift = content.titled(chosen, shared, name)
         parts.append(Part(title, table=Table(_columns(chosen), chosen)))
-        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *seed_notes(chosen), *on_drift])
     return Section("gpus", "Several GPUs", READING, parts, list(notes)) if groups else None
 
 

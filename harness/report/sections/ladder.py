@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from gravbench.model.record import Record
 from gravbench.model.toolkits import place_of
-from gravbench.report.names import drift_notes, drift_signs, joined
+from gravbench.report.names import SLOWEST_SEED, drift_notes, joined, seed_notes, slowest_seed
 from gravbench.report.numbers import PLUS_MINUS, UNBOUNDED, number, percent, relative_error, times
 from gravbench.report.provenance import NARROW, NARROW_NOTE, sign_notes, signs
 from gravbench.report.section import Column, Part, Section, Table
@@ -72,13 +72,12 @@ def ladder(content: Content) -> Section:
 def ladder_part(content: Content, shared: Conditions, n: int) -> Part:
     """Show the ladder at one n under some conditions."""
     rungs = content.ladders[shared][n]
-    drifted = content.drifted((rung.best for rung in rungs), shared)
-    title = f"n = {n:,}, {content.names.title(shared)}{drift_signs(drifted)}"
+    title, _ = content.titled((rung.best for rung in rungs), shared, f"n = {n:,}")
     return Part(title, table=Table(_columns(rungs, content), rungs))
 
 
 BRIEF = (
-    *("variant", "toolkit", "what changed", "ms", "untimed, s", "1e9 interactions/s", "± %", ""),
+    *("variant", "toolkit", "what changed", "ms", "slowest seed, ms", "untimed, s", "1e9 interactions/s", "± %", ""),
     *("max error", "max error of contributions"),
 )
 """Columns of a ladder that is one of a few tables, beside the speed-ups."""
@@ -127,6 +126,7 @@ def _columns(rungs: Sequence[Rung], content: Content) -> list[Column[Rung]]:
         Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
         Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
         Column("ms", lambda rung: milliseconds(rung.best), 0),
+        Column(SLOWEST_SEED, lambda rung: slowest_seed(rung.best), 1),
         Column("untimed,\ns", lambda rung: here.untimed(rung.best), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda rung: speed_words(rung.best), 0),
         Column("± %", lambda rung: _width(rung.best, content), 1),
@@ -196,7 +196,7 @@ def notes_of(
         notes.append(f"{UNKNOWN} unbounded: too few samples for a confidence interval of the median")
     notes += [NARROW_NOTE] * any(map(content.known.may_be_narrow, records))
     notes += [*sign_notes(records), *content.here.notes(records), *more]
-    return notes + drift_notes(content.drifted(records, *places))
+    return notes + seed_notes(records) + drift_notes(content.drifted(records, *places))
 
 
 def _stop_words(reasons: Sequence[str]) -> str:
@@ -214,6 +214,7 @@ def configurations(content: Content) -> Section | None:
         Column("n", lambda rung: f"{rung.best.n:,}", 0),
         Column("fastest\nconfiguration", lambda rung: rung.best.configuration, 0, text=True, breaks=True),
         Column("ms", lambda rung: milliseconds(rung.best), 0),
+        Column(SLOWEST_SEED, lambda rung: slowest_seed(rung.best), 1),
         Column("1e9 inter-\nactions/s", lambda rung: speed_words(rung.best), 0),
         Column("", lambda rung: _signs(rung.best, content), 0, text=True),
         Column("compared", lambda rung: f"{rung.compared:,}", 1),
@@ -225,10 +226,7 @@ def configurations(content: Content) -> Section | None:
     if not tables:
         return None
     parts = [
-        Part(
-            content.names.title(shared) + drift_signs(content.drifted((rung.best for rung in rows), shared)),
-            table=Table(columns, rows),
-        )
+        Part(content.titled((rung.best for rung in rows), shared)[0], table=Table(columns, rows))
         for shared, rows in tables.items()
     ]
     every = [rung for rows in tables.values() for rung in rows]

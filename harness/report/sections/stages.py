@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from gravbench.model.record import Record
-from gravbench.report.names import WORST_BUT_TENTH, drift_notes, drift_signs
+from gravbench.report.names import WORST_BUT_TENTH, seed_notes
 from gravbench.report.numbers import milliseconds, relative_error
 from gravbench.report.provenance import cut_short_notes, milliseconds_of
 from gravbench.report.section import Column, Part, Section, Table
@@ -41,17 +41,17 @@ StageRow = tuple[str, Sequence[str]]
 
 def stages(content: Content) -> Section | None:
     """Show the stages over n of each variant that has them, in the fastest toolkit."""
-    fastest = fastest_with_stages(content.cases)
+    fastest = fastest_with_stages(content.competitors)
     parts: list[Part] = []
     notes: dict[str, None] = {}
     for (shared, name), chosen in fastest.items():
-        drifted = content.drifted(chosen, shared)
-        titles = iter([f"{name}, {content.names.title(shared)}{drift_signs(drifted)}"])
+        title, on_drift = content.titled(chosen, shared, name)
+        titles = iter([title])
         for first in range(0, len(chosen), SIZES_AT_ONCE):
             records = chosen[first : first + SIZES_AT_ONCE]
             used = [f"n = {record.n:,}: {record.toolkit}, {record.configuration}" for record in records]
             parts.append(Part(next(titles, ""), table=_stage_table(records), lines=used, style=lambda _: "dim"))
-        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *seed_notes(chosen), *on_drift])
     return Section("stages", "The stages", STAGES, parts, list(notes)) if fastest else None
 
 
@@ -83,15 +83,14 @@ def _rate(record: Record, name: str) -> str:
 
 def accuracy(content: Content) -> Section | None:
     """Show errors, interactions and time over theta for each variant that has it."""
-    groups = over_theta(content.cases)
+    groups = over_theta(content.competitors)
     has_p90 = any(record.error_p90 is not None for chosen in groups.values() for record in chosen)
     parts: list[Part] = []
     notes: dict[str, None] = {}
     for (shared, name, n), chosen in groups.items():
-        drifted = content.drifted(chosen, shared)
-        title = f"{name}, n = {n:,}, {content.names.title(shared)}{drift_signs(drifted)}"
+        title, on_drift = content.titled(chosen, shared, name, f"n = {n:,}")
         parts.append(Part(title, table=Table(_accuracy(max(map(ranking.seconds, chosen))), chosen)))
-        notes |= dict.fromkeys([*cut_short_notes(chosen), *drift_notes(drifted)])
+        notes |= dict.fromkeys([*cut_short_notes(chosen), *seed_notes(chosen), *on_drift])
     reading = ACCURACY.format(WORST_BUT_TENTH * has_p90)
     return Section("accuracy", "Speed and accuracy", reading, parts, list(notes)) if groups else None
 
@@ -118,7 +117,7 @@ def _cells(record: Record) -> float:
 
 def counters(content: Content) -> Section | None:
     """Show what Nsight Compute counted, by n and the fastest first, or why it did not."""
-    counted = [record for record in content.cases if ranking.is_ranked(record) and record.counters]
+    counted = [record for record in content.competitors if ranking.is_ranked(record) and record.counters]
     reasons = sorted({record.counters_unavailable for record in content.cases if record.counters_unavailable})
     if not counted and not reasons:
         return None
@@ -126,9 +125,9 @@ def counters(content: Content) -> Section | None:
     parts: list[Part] = []
     notes = dict.fromkeys(f"unavailable: {reason}" for reason in reasons)
     for shared, alike in sorted(ranking.grouped(counted, ranking.conditions).items()):
-        drifted = content.drifted(alike, shared)
-        parts.append(Part(content.names.title(shared) + drift_signs(drifted), table=Table(_COUNTERS, alike)))
-        notes |= dict.fromkeys([*cut_short_notes(alike), *drift_notes(drifted)])
+        title, on_drift = content.titled(alike, shared)
+        parts.append(Part(title, table=Table(_COUNTERS, alike)))
+        notes |= dict.fromkeys([*cut_short_notes(alike), *seed_notes(alike), *on_drift])
     return Section("counters", "Counters", COUNTERS, parts, list(notes))
 
 

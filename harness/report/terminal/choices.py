@@ -10,13 +10,21 @@ from rich.console import Console
 from gravbench.model.case import PARTS, word
 from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.statistics import CONFIDENCE
-from gravbench.report.names import count, drift_notes, drift_sentence, drift_signs
+from gravbench.report.names import (
+    SLOWEST_SEED,
+    count,
+    drift_notes,
+    drift_sentence,
+    drift_signs,
+    seed_notes,
+    slowest_seed,
+)
 from gravbench.report.numbers import number, percent, relative_error, rough_percent, times
 from gravbench.report.provenance import NOWHERE, Here, sign_notes, signs
 from gravbench.report.section import Column
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import table
-from gravbench.report.winning import behind_json, quantile_notes, quantile_words, within_words
+from gravbench.report.winning import behind_json, over_seeds_json, quantile_notes, quantile_words, within_words
 from gravbench.verdicts import ranking
 from gravbench.verdicts.best import Choice, Selection
 from gravbench.verdicts.compare import Defaults, Verdict, away
@@ -101,7 +109,7 @@ def _say_selection(
     chosen = [choice.chosen for choice in selection.choices]
     if chosen:
         console.print(table(console, _columns(selection, question, here, defaults, full=full), selection.choices))
-    for note in sign_notes(chosen) + here.source_notes([record] for record in chosen):
+    for note in sign_notes(chosen) + seed_notes(chosen) + here.source_notes([record] for record in chosen):
         say(console, note)
     if any(record.axes.get(EQUAL_MASS) == 1 for record in chosen):
         say(console, EQUAL)
@@ -124,6 +132,7 @@ def _columns(
         *[axes] * any(axes.cell(choice) for choice in selection.choices),
         Column("", _unclear, 0, text=True, style="yellow"),
         Column("ms", lambda choice: _ms(choice.chosen), 0),
+        Column(SLOWEST_SEED, lambda choice: slowest_seed(choice.chosen), 1),
         Column("fastest\nms", lambda choice: _ms(choice.fastest) if choice.behind or choice.unclear else "", 2),
         Column("untimed,\ns", lambda choice: here.untimed(choice.chosen), 1, text=True),
         Column("1e9 inter-\nactions/s", lambda choice: number(times(ranking.speed(choice.chosen), 1e-9)), 5),
@@ -285,4 +294,5 @@ def choices_json(
 
 def _json(record: Record, here: Here) -> dict[str, Any]:
     names = ("variant", "toolkit", "dtype", "axes", "method", "median_seconds", "untimed_seconds", *QUANTILES.values())
-    return {name: getattr(record, name) for name in names} | {"source": here.origin(record).words}
+    plain = {name: getattr(record, name) for name in names} | {"source": here.origin(record).words}
+    return plain | over_seeds_json(record)

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from gravbench.model.device import Device, Finding
 from gravbench.model.interaction import GRAVITY, Interaction
-from gravbench.model.variant import BUILT_IN, Variant
+from gravbench.model.stem_code import BUILT_IN
+from gravbench.model.variant import Variant
 from gravbench.report.names import count
 from gravbench.report.terminal.printing import GAP, heading, say, say_facts, subsection
 

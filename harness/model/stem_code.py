@@ -1,0 +1,81 @@
+"""The files of a stem below ``variants/``: its CUDA C as it is compiled, and the hash of the code that a toolkit runs.
+
+A variant has a stem, and so have parts that variants share.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from gravbench.errors import InputError, nearest
+from gravbench.model import files, identity
+from gravbench.model.interaction import Interaction
+from gravbench.model.python_code import Roots
+from gravbench.model.toolkits import catalogue
+from gravbench.packaged import folder
+
+BUILT_IN = folder("gravbench.variants")
+SHARED = BUILT_IN / "common"
+"""What families share: its ``HEADER`` and the Numba side are those of every folder without a header of its own."""
+HEADER = "body.cuh"
+CUDA_C = ".cu"
+
+
+def cuda_source(path: Path, interaction: Interaction) -> str:
+    """Join the headers beside a file of CUDA C, the interaction and the file into one text, each behind ``#line``.
+
+    Joined rather than included, because a kernel cache keyed by the text of the source does not
+    see an edited header. A folder without a header has ``body.cuh`` of ``variants/common``; the other headers there
+    take the place of the line that includes them, such as ``#include "begin_of.cuh"``.
+    """
+    headers = files.listing(path.parent, "*.cuh") or [SHARED / HEADER]
+    parts = [(header.name, files.text(header)) for header in headers]
+    parts += [(interaction.name, interaction.cuda_source()), (path.name, _with_included(path))]
+    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
+
+
+def _with_included(path: Path, *, beside: bool = True) -> str:
+    """Put the text of each file that a stem includes in the place of the line that includes it.
+
+    That is a shared header or, from ``beside`` it, another stem, which may include headers alone.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    lines = files.text(path).splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        if match := re.fullmatch(r'#include "(.*\.cuh?)"\s*', line):
+            name = match[1]
+            headers = [header for header in files.listing(SHARED, "*.cuh") if header.name != HEADER]
+            stems = [stem for stem in files.listing(path.parent, "*.cu") if beside and stem.name != path.name]
+            accepted = {file.name: file for file in (*headers, *stems)}
+            if name not in accepted:
+                what = "shared" if name.endswith("h") else "other"
+                raise InputError(f"{path}, line {number}: no {what} file {name}; {nearest(name, sorted(accepted))}")
+            whole = accepted[name] in stems
+            text = _with_included(accepted[name], beside=False) if whole else files.text(accepted[name])
+            lines[number - 1] = f'#line 1 "{name}"\n{text}#line {number + 1} "{path.name}"\n'
+    return "".join(lines)
+
+
+@files.remembered
+def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
+    """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
+    cuda_c, entry = path.with_suffix(CUDA_C), catalogue()[toolkit]
+    cuda = cuda_source(cuda_c, interaction) if entry.cuda_c and cuda_c.exists() else None
+    generated = interaction.python_source() if entry.python else None
+    kernel_file = path.with_suffix(entry.suffix)
+    text = files.text(kernel_file) if entry.suffix and kernel_file.exists() else None
+    return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance, text)
+
+
+def _roots(path: Path) -> Roots:
+    """Return where the modules are that a stem imports and that are hashed with it: no library's."""
+    built_in = ("gravbench.variants", BUILT_IN)
+    if path.is_relative_to(BUILT_IN):
+        return (built_in,)
+    # Where Python finds what lies beside a stem of one's own; a folder that has gravbench in it has libraries.
+    beside = [folder for folder in path.parents if str(folder) in sys.path and not BUILT_IN.is_relative_to(folder)]
+    return (built_in, *(("", folder) for folder in beside))

@@ -1,0 +1,69 @@
+"""Trees and multipoles are as accurate on bodies that are hard for them as anywhere: on the host, thread by thread."""
+
+import numpy as np
+import pytest
+
+from emulator import COMPILER, Noting
+from gravbench.model.generated_bodies import GENERATORS, generate
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import DIRECT_SUM, discover
+from gravbench.verifying import comparing
+from gravbench.verifying.direct_sums import direct_sums
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+HARD = [*GENERATORS][3:]
+VARIANTS = ["resident_tree", "fast_multipole"]
+# The other bodies are hard however few they are.
+SMALL = {"coincident": "coincident share=0.5", "clumps": "clumps count=3"}
+
+
+@pytest.fixture(scope="module")
+def accelerations(libraries):
+    """Return a function that launches a variant twice, and returns what was prepared and the last accelerations."""
+
+    def launch(name, bodies, **axes):
+        variant = discover()[name]
+        prepared = variant.prepare(Noting(variant, "float32", libraries), bodies, **variant.complete(axes))
+        for _ in range(2):
+            prepared.accelerations[:] = np.nan
+            prepared.launch()
+        return prepared, prepared.accelerations[:, :3].copy()
+
+    return launch
+
+
+def errors_of(bodies, found):
+    sums = direct_sums(find(GRAVITY), bodies, np.arange(bodies.n), "float32")
+    return comparing.compare(found, sums.exact, magnitudes=sums.magnitudes)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize(("n", "eps"), [(1, 0.05), (2, 0.05), (31, 0.05), (129, 0.05), (129, 1e-3)])
+def test_where_every_cell_is_opened_they_are_the_direct_sum(accelerations, variant, name, n, eps):
+    bodies = generate(SMALL.get(name, name), n, 3, eps)
+    _, found = accelerations(variant, bodies, theta=0)
+    assert comparing.objection_to(errors_of(bodies, found), DIRECT_SUM["float32"]) is None
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", HARD)
+def test_by_default_they_are_within_their_tolerance(accelerations, variant, name):
+    bodies = generate(SMALL.get(name, name), 400, 3, 0.025)
+    prepared, found = accelerations(variant, bodies, leaf_size=8)
+    accepted = discover()[variant].accepted("float32", discover()[variant].complete({}))
+    assert comparing.objection_to(errors_of(bodies, found), accepted) is None
+    computed = prepared.insight()["computed"]
+    assert 0 < computed["body_body"] <= bodies.n
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_bodies_at_one_place_meet_all_of_their_leaf(accelerations, variant):
+    """What makes such bodies slow: a crowd is one leaf, however small the leaves are to be."""
+    met = []
+    for spec in ("plummer", "coincident share=0.8"):
+        prepared, _ = accelerations(variant, generate(spec, 1000, 3, 0.025), leaf_size=8, opening="geometric")
+        met.append(prepared.insight()["computed"]["body_body"])
+    crowd = 0.8 * 1000
+    assert met[1] > 0.8 * crowd > 1.5 * met[0]
