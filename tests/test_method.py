@@ -71,7 +71,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/mojo.py": "80016ec2",
         "toolkits/numba.py": "42812fad",
         "toolkits/parts.py": "64a8c00b",
-        "toolkits/pycuda.py": "6e0d193f",
+        "toolkits/pycuda.py": "0ffd3ef5",
         "toolkits/several.py": "b83a002f",
         "toolkits/torch.py": "cc722d31",
         "toolkits/triton.py": "ddcfd6c0",
