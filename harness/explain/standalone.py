@@ -37,12 +37,12 @@ def built_of(variant: Variant, interaction: Interaction) -> list[Built]:
         InputError: the variant has no CUDA C.
     """
     if not variant.has_cuda_c:
-        accepted = "a variant with a .cu file, such as tiled"
+        accepted = "a variant with a .cu file"
         raise InputError(f"--standalone: {variant.name} has no CUDA C; accepted: {accepted}")
     kernels = [
         Built(kernel.stem, dict(kernel.constants)) for kernel in asked_of(variant, {}, "float32", interaction, BODIES)
     ]
-    # tensor_gpus launches the kernel of tensor.
+    # A variant for several GPUs launches the kernel of that for one, whose name its own begins with.
     main = next((kernel for kernel in kernels if variant.name.startswith(kernel.name)), kernels[0])
     return [main, *(kernel for kernel in kernels if kernel is not main)]
 
