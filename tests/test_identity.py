@@ -533,6 +533,7 @@ CHANGED = {
     "numpy_direct",
     "register_blocked",
     "resident_tree",
+    "shuffle",
     "split_j",
     "symmetric",
     "tensor",
