@@ -534,6 +534,7 @@ CHANGED = {
     "numpy_direct",
     "register_blocked",
     "resident_tree",
+    "shuffle",
     "split_j",
     "symmetric",
     "tensor",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gravbench.cli import completion
 from gravbench.cli.folders import known_variants, unknown
-from gravbench.cli.options import LOOK, OWN, AsJson, app, console, paged, warn
+from gravbench.cli.options import LOOK, OWN, AsJson, app, console, paged, warn, writing
 from gravbench.errors import InputError
+
+if TYPE_CHECKING:
+    from gravbench.model.interaction import Interaction
+    from gravbench.model.variant import Variant
 
 
 @app.command("list", rich_help_panel=LOOK)
@@ -67,39 +73,76 @@ def source(
         str | None,
         typer.Option(help="Toolkit for --machine-code (default: one that compiles the CUDA C, if there is any)."),
     ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="Print one file of CUDA C that plain nvcc compiles instead.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the file of --standalone here instead of printing it.")
+    ] = None,
 ) -> None:
     """Print the source of a variant: the CUDA C as it is compiled, the file in another language, or the Python.
+
+    With --standalone, everything that the CUDA C includes is in it and its constants are defined, with the default of
+    each axis: `nvcc -c -arch=sm_90 FILE` compiles it.
 
     With --machine-code, print the instructions of its compiled kernels, with the default of each axis. This needs the
     compiler and nvdisasm, but no GPU.
     """
     from gravbench.explain.generated import machine_code as instructions
+    from gravbench.explain.standalone import standalone as whole
     from gravbench.model import files
+
+    kinds = {"--machine-code": machine_code, "--python": python, "--standalone": standalone}
+    _check_options(kinds, {"--arch": arch, "--toolkit": toolkit}, "--machine-code")
+    _check_options(kinds, {"--out": out}, "--standalone")
+    chosen, computed = _found(variant, interaction)
+    if machine_code:
+        _show(instructions(chosen, computed, arch or "sm_90", toolkit), "text")
+    elif standalone:
+        text = whole(chosen, computed)
+        if out is None:
+            _show(text, "cuda")
+        else:
+            with writing(out):
+                out.write_text(text, "utf-8")
+    elif chosen.has_cuda_c and not python:
+        _show(chosen.cuda_source(computed), "cuda")
+    else:
+        _show(files.text(chosen.path if python else [*chosen.kernel_files, chosen.path][0]), "python")
+
+
+def _check_options(kinds: Mapping[str, bool], options: Mapping[str, object], kind: str) -> None:
+    """Refuse two kinds of source at once, and options that only work with one kind where it is not asked for."""
+    chosen = [name for name, value in kinds.items() if value]
+    if len(chosen) > 1:
+        raise InputError(f"{chosen[0]} and {chosen[1]} cannot be combined; accepted: one of them")
+    for option, value in options.items():
+        if value is not None and kind not in chosen:
+            raise InputError(f"{option} only works with {kind}")
+
+
+def _found(variant: str, interaction: str) -> tuple[Variant, Interaction]:
+    """Return the variant and the interaction of these names.
+
+    Raises:
+        InputError: there is no such variant or interaction, or the variant computes gravity alone.
+    """
     from gravbench.model.interaction import GRAVITY
     from gravbench.model.interaction_files import find
 
     known = known_variants(warn)
     if variant not in known:
         raise InputError(f"there is no variant {variant}; {unknown(variant, list(known))}")
-    chosen = known[variant]
     computed = find(interaction)
-    if computed.name != GRAVITY and not chosen.any_interaction:
+    if computed.name != GRAVITY and not known[variant].any_interaction:
         takers = ", ".join(name for name, other in known.items() if other.any_interaction)
         raise InputError(f"--interaction {interaction}: {variant} computes gravity; accepted: with {takers}")
-    if arch and not machine_code:
-        raise InputError("--arch only works with --machine-code")
-    if toolkit is not None and not machine_code:
-        raise InputError("--toolkit only works with --machine-code")
-    if machine_code and python:
-        raise InputError("--machine-code and --python cannot be combined; accepted: one of them")
-    if machine_code:
-        text, language = instructions(chosen, computed, arch or "sm_90", toolkit), "text"
-    elif chosen.has_cuda_c and not python:
-        text, language = chosen.cuda_source(computed), "cuda"
-    else:
-        text, language = files.text(chosen.path if python else [*chosen.kernel_files, chosen.path][0]), "python"
+    return known[variant], computed
+
+
+def _show(text: str, language: str) -> None:
+    """Print a source: a terminal may colour it; what is piped is the text alone, for a compiler."""
     with paged() as terminal:
-        # A terminal may colour a source; what is piped is the text alone, for a compiler.
         if terminal.is_terminal:
             from rich.syntax import Syntax
 

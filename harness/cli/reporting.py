@@ -188,8 +188,8 @@ def _print_for_programs(
         typer.echo(markdown(sections(content)), nl=False)
     else:
         typer.echo(markdown([largest_only(content)], titles=False), nl=False)
-        if found := arena(content):
-            typer.echo(markdown([found]), nl=False)
+        if section := arena(content):
+            typer.echo(markdown([section]), nl=False)
 
 
 def _write_report(

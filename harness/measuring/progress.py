@@ -121,7 +121,7 @@ class ConsoleWatcher(Watcher):
     def ends(self, record: Record, progress: Progress) -> None:
         """Print a line about it; of the cases skipped for the same reason, only about the first."""
         self.progress = progress
-        self.until = time.monotonic() + progress.left
+        self.until = time.monotonic() + progress.seconds_left
         if record.status == "skipped" and record.reason:
             self.skipped[record.reason] = self.skipped.get(record.reason, 0) + 1
             if self.skipped[record.reason] > 1:

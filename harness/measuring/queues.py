@@ -76,7 +76,7 @@ class Queue:
         self._fingerprint = fingerprint
         self._strategies = strategies or {}
         self._each = each
-        self._asked = Counter[Kind]()  # by a search, and not answered yet
+        self._unanswered = Counter[Kind]()  # questions of a search
         self._all: dict[tuple[Kind, object], Task] = {}
         self._right: set[tuple[Kind, object]] = set()  # what has been found right in this run
         self._anchored = Counter[tuple[Kind, object]]()  # devices that will have measured the case as an anchor
@@ -109,13 +109,13 @@ class Queue:
         """
         strategy = self._strategies.get(device.kind)
         if handed_on := self._handed_on[device.kind]:
-            self._asked[device.kind] += strategy is not None
+            self._unanswered[device.kind] += strategy is not None
             return self._moved(handed_on.popleft(), device), None
         return self._searched(device, strategy) if strategy else self._first(device, is_built)
 
     def more_may_come(self, device: Device) -> bool:
         """Tell whether a search waits for the records of what it has asked for."""
-        return self._asked[device.kind] > 0
+        return self._unanswered[device.kind] > 0
 
     def add_record(self, record: Record, task: Task) -> None:
         """Note what became of a task, and tell the search of its kind of device.
@@ -130,7 +130,7 @@ class Queue:
             self._give_up(task.device, task)
         if strategy := self._strategies.get(task.device.kind):
             strategy.tell_record(record)
-            self._asked[task.device.kind] -= 1
+            self._unanswered[task.device.kind] -= 1
 
     def was_right(self, task: Task) -> bool:
         """Tell whether a task repeats what this run has found right, on this device or one like it."""
@@ -149,7 +149,7 @@ class Queue:
         others; the rest is left out. A search finds cases where they are.
         """
         kind, left, is_searched = device.kind, self._left[device.selector], device.kind in self._strategies
-        self._asked[kind] -= is_searched and begun is not None
+        self._unanswered[kind] -= is_searched and begun is not None
         tasks = [*([begun] if begun else []), *left]
         left.clear()
         for task in tasks:
@@ -181,18 +181,18 @@ class Queue:
     def _searched(self, device: Device, strategy: Strategy) -> Next | None:
         left, kind = self._left[device.selector], device.kind
         if len(left) > 1 and left[0].anchor:
-            self._asked[kind] += 1
+            self._unanswered[kind] += 1
             return left.popleft(), None
         # What is asked at the end depends on all answers.
-        while not (strategy.at_its_end and self._asked[kind]):
+        while not (strategy.at_its_end and self._unanswered[kind]):
             question = strategy.ask()
             if question is None:
                 last = next((task for task in reversed(left) if task.anchor), None)
                 left.clear()
-                self._asked[kind] += last is not None
+                self._unanswered[kind] += last is not None
                 return (last, None) if last else None
             if task := self._placed(question, left, kind):
-                self._asked[kind] += 1
+                self._unanswered[kind] += 1
                 return self._moved(task, device), question.behind
         return None
 

@@ -76,7 +76,7 @@ class Progress:
 
     done: int
     total: int
-    left: float
+    seconds_left: float
 
 
 Site = Callable[[Setup, Queue, Callable[[Task], bool]], Generator[Event]]
@@ -212,17 +212,17 @@ class _Progress:
         self._began = time.monotonic()
         self._done, self._planned = 0, len(todo.tasks)
         self._seconds = {id(task.case): seconds for task, seconds in zip(todo.tasks, todo.estimates, strict=True)}
-        self._left: dict[Device, float] = defaultdict(float)
+        self._seconds_left: dict[Device, float] = defaultdict(float)
         for task in todo.tasks:
             if task.device:
-                self._left[task.device] += self._seconds[id(task.case)]
+                self._seconds_left[task.device] += self._seconds[id(task.case)]
         self._expected = self._rest()
 
     def after(self, done: Task, dropped: int) -> Progress:
         """Count a task off, where so many are left out so far; return how far the run is then."""
         self._done += 1
         if done.device:
-            self._left[done.device] -= self._seconds[id(done.case)]
+            self._seconds_left[done.device] -= self._seconds[id(done.case)]
         rest = self._rest()
         spent = self._expected - rest
         # The first cases also pay for starting the sessions; a correction from them alone would mislead.
@@ -231,8 +231,8 @@ class _Progress:
 
     def _rest(self) -> float:
         """Return the estimated seconds of what is left: GPUs work side by side, and the processor after them."""
-        on_gpus = [seconds for device, seconds in self._left.items() if device.is_gpu]
-        on_host = [seconds for device, seconds in self._left.items() if not device.is_gpu]
+        on_gpus = [seconds for device, seconds in self._seconds_left.items() if device.is_gpu]
+        on_host = [seconds for device, seconds in self._seconds_left.items() if not device.is_gpu]
         return max(0.0, max(on_gpus, default=0.0)) + max(0.0, sum(on_host))
 
 

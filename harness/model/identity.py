@@ -2,7 +2,8 @@
 
 The hash is of what is compiled and of the Python around it, not of files:
 
-- For CUDA C, the tokens of the joined text (headers, generated interaction, stem), without comments and layout.
+- For CUDA C, the tokens of the joined text (headers, generated interaction, stem), without comments, layout and what
+  ``PLAIN`` selects, which no toolkit defines.
 - For Numba and numba-cuda-mlir, the interaction as it is generated, which their kernels compile.
 - For a language with files of its own, such as Mojo, the lines of the stem's, without those that are comments.
 - For every toolkit, what it runs of the stem's Python and of the modules that this imports; see ``python_code``.
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gravbench.model import python_code
 
+PLAIN = "PLAIN"
+"""What selects the form of CUDA C for readers, where it stands beside the one that runs."""
 _NOT_CODE = re.compile(
     r"""
     (?P<kept> "(?:\\.|[^"\\\n])*" | \b\d(?:'?[\w.])* | '(?:\\.|[^'\\\n])*' )
@@ -79,9 +82,27 @@ def joined_sha256(*parts: str) -> str:
 def cuda_tokens(text: str) -> Iterator[str]:
     """Split CUDA C into what its compiler sees; a preprocessor's line, whose layout may matter, stays together."""
     spliced = text.replace("\\\n", "")
-    for line in _NOT_CODE.sub(lambda match: match["kept"] or " ", spliced).splitlines():
+    for line in _run(_NOT_CODE.sub(lambda match: match["kept"] or " ", spliced).splitlines()):
         words = line.split()
         if not words or not words[0].startswith("#"):
             yield from _TOKEN.findall(line)
         elif words[0] != "#line":
             yield " ".join(words)
+
+
+def _run(lines: Iterable[str]) -> Iterator[str]:
+    """Leave out what stands from ``#ifdef PLAIN`` to its ``#else`` or ``#endif``, and these lines themselves."""
+    depth, plain = 0, False  # of conditions from that of PLAIN on; whether its own lines come
+    for line in lines:
+        words = [*line.split(), "", ""]
+        if depth == 0 and words[:2] == ["#ifdef", PLAIN]:
+            depth, plain = 1, True
+        elif depth == 1 and words[0] == "#else":
+            plain = False
+        elif depth == 1 and words[0] == "#endif":
+            depth, plain = 0, False
+        else:
+            if depth and words[0] in ("#if", "#ifdef", "#ifndef", "#endif"):
+                depth += -1 if words[0] == "#endif" else 1
+            if not plain:
+                yield line

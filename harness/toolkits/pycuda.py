@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import threading
 import weakref
 from collections.abc import Sequence
@@ -56,7 +58,8 @@ def _nvcc() -> str:
 class Releases:
     """Releases what belongs to a CUDA context in the thread that opened it, which is the one that makes this.
 
-    Python's garbage collector runs in any thread, and PyCUDA can release nothing in another.
+    Python's garbage collector runs in any thread. In another than that of its context, PyCUDA can release nothing: it
+    warns, and the memory stays taken.
     """
 
     def __init__(self) -> None:
@@ -73,15 +76,30 @@ class Releases:
         if threading.get_ident() == self._thread:
             self._left.clear()
 
+    def end(self) -> None:
+        """Collect garbage and let go of it, before the context is closed; do nothing in another thread."""
+        if threading.get_ident() == self._thread:
+            gc.collect()
+            self.release()
+
 
 @cache
 def _releases() -> Releases:
-    return Releases()
+    """Make the one of this process, when the first toolkit has opened the device.
+
+    PyCUDA closes the context at the end of the process; what is registered later, such as this, ends before that.
+    """
+    releases = Releases()
+    atexit.register(releases.end)
+    return releases
 
 
 class _Kernel:
-    def __init__(self, function: Any, image: bytes, name: str) -> None:
-        self.function = function
+    """A kernel of a module, and the owner of this module."""
+
+    def __init__(self, module: Any, image: bytes, name: str) -> None:
+        _releases().hold(self, module)  # before the kernel is looked up in it, which may fail
+        self.function = module.get_function(name)
         self.image = image
         self.name = name
         self.launch = driver.Launch(0, 0)
@@ -125,16 +143,17 @@ class PycudaToolkit(CudaToolkit):
         source = self.variant.cuda_source(self.interaction)
         binary, compiled_now = compiled(source, self.options(constants), self.architecture)
         self.count_binary(binary, compiled_now=compiled_now)
-        function = self.pycuda.driver.module_from_buffer(binary.code).get_function(stem)
-        kernel = _Kernel(function, binary.code, stem)
-        _releases().hold(kernel, function)
-        return kernel
+        return _Kernel(self.pycuda.driver.module_from_buffer(binary.code), binary.code, stem)
 
     def synchronize(self) -> None:
         self.pycuda.driver.Context.synchronize()
 
     def host_array(self, shape: int | tuple[int, ...], dtype: Any, *, pinned: bool) -> NDArray[Any]:
-        return np.asarray(self.pycuda.driver.pagelocked_empty(shape, dtype)) if pinned else np.empty(shape, dtype)
+        if not pinned:
+            return np.empty(shape, dtype)
+        array: NDArray[Any] = self.pycuda.driver.pagelocked_empty(shape, dtype)
+        _releases().hold(array, array.base)
+        return array
 
     def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
         array = self.pycuda.gpuarray.empty(shape, dtype)
@@ -142,7 +161,9 @@ class PycudaToolkit(CudaToolkit):
         return array
 
     def stream(self) -> Any:
-        return self.pycuda.driver.Stream(driver.NON_BLOCKING)
+        stream = self.pycuda.driver.Stream(driver.NON_BLOCKING)
+        _releases().hold(self, stream)
+        return stream
 
     def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
         self.pycuda.driver.memcpy_htod_async(array.gpudata, values, stream)

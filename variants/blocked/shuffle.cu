@@ -10,6 +10,8 @@
 //
 // Global loads per body: n / (32 * R) of 16 bytes, because each warp loads for itself. bodies[i] = x, y, z, mass;
 // accelerations[i] = x, y, z, 0; n rows each. Lanes beyond the last body pass one of mass 0.
+#include "warp.cuh"
+
 static_assert(32 % UNROLL == 0, "unroll has to divide the 32 bodies of a warp");
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
@@ -27,10 +29,10 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #pragma unroll
             for (int step = 0; step < UNROLL; ++step) {
                 Body j;
-                j.x = __shfl_sync(0xffffffff, mine.x, k + step);
-                j.y = __shfl_sync(0xffffffff, mine.y, k + step);
-                j.z = __shfl_sync(0xffffffff, mine.z, k + step);
-                j.mass = __shfl_sync(0xffffffff, mine.mass, k + step);
+                j.x = broadcast(mine.x, k + step);
+                j.y = broadcast(mine.y, k + step);
+                j.z = broadcast(mine.z, k + step);
+                j.mass = broadcast(mine.mass, k + step);
 #pragma unroll
                 for (int b = 0; b < R; ++b) interact(sums[b], own[b], j, eps2);
             }

@@ -64,11 +64,34 @@ __device__ __forceinline__ int ring_length(int block, int blocks) {
     return R * (1 + (blocks - 1) / 2 + (blocks % 2 == 0 && block < blocks / 2 ? 1 : 0));
 }
 
-// Add one pair to the sums of both bodies; without masses where EQUAL_NOW.
-//
-// The order of the operations, and that of a lane's own bodies (`turn_of`), decides which registers the assembler takes
-// and how it orders its instructions, not how many there are. These orders were the fastest of several hundred on an
-// H200, with NVRTC 13.0.
+// Add one pair to the sums of both bodies; without masses where EQUAL_NOW. PLAIN has the operations in the order in
+// which one would write them, for readers: gravbench does not define it.
+#ifdef PLAIN
+template <bool EQUAL_NOW>
+__device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, const Body& j, real eps2) {
+    const real dx = j.x - i.x;
+    const real dy = j.y - i.y;
+    const real dz = j.z - i.z;
+    const real inverse = inverse_sqrt(eps2 + dx * dx + dy * dy + dz * dz);
+    const real cube = inverse * inverse * inverse;
+    const real on_i = EQUAL_NOW ? cube : cube * j.mass;
+    const real on_j = EQUAL_NOW ? cube : cube * i.mass;
+    of_i.ax += on_i * dx;
+    of_i.ay += on_i * dy;
+    of_i.az += on_i * dz;
+    of_j.ax -= on_j * dx;
+    of_j.ay -= on_j * dy;
+    of_j.az -= on_j * dz;
+}
+
+// Which of the lane's own bodies has this turn.
+__device__ constexpr int turn_of(int turn) {
+    return turn;
+}
+#else
+// The same in other orders. The order of the operations, and that of a lane's own bodies (`turn_of`), decides which
+// registers the assembler takes and how it orders its instructions, not how many there are: PLAIN has as many of each
+// kind. These orders were the fastest of several hundred on an H200, with NVRTC 13.0.
 template <bool EQUAL_NOW>
 __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, const Body& j, real eps2) {
 #if EQUAL
@@ -106,6 +129,7 @@ __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, cons
 __device__ constexpr int turn_of(int turn) {
     return EQUAL ? (R % 2 == 0 ? turn % 2 * (R / 2) + turn / 2 : turn) : (R % 3 != 0 ? turn * 3 % R : turn);
 }
+#endif
 
 __device__ __forceinline__ void scale(Sums& sums, real mass) {
     sums.ax *= mass;

@@ -66,8 +66,8 @@ constexpr bool narrow = R == 4 && RESIDENT * (P / 32) > 18;
 // What a warp keeps in shared memory. Words of pulls hold two bodies: a row of `pulls` has the eight components of two
 // neighbours, and one of `own_pulls` those of bodies k, k + 1 and k + 8, k + 9, interleaved as `left` is.
 //
-// Of the 64 bodies of J, `right` and `positions` have the even ones first, then the odd ones. Rows of `pulls` are
-// permuted, and halves of some rows swapped, so that `right` and `pulls` are written and read without bank conflicts.
+// Of the 64 bodies of J, `right` and `positions` have the even ones first, then the odd ones. The order of the rows of
+// `pulls`, and the swizzle of `right` and `pulls`, are drawn above product_f16.
 struct __align__(16) Staged {
     uint4 left[width * 2];
     unsigned right[step * (narrow ? 4 : 8)];
@@ -186,6 +186,51 @@ __device__ __forceinline__ unsigned transposed(unsigned packed) {
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(packed));
     return result;
 }
+
+// The fragments of mma.m16n8k16, as lane.word: lane 4 g + t has rows g and g + 8 of A and d, and column g of B. Words
+// of A and B hold two FP16 numbers, and d[0] ... d[3] one float each. Rows and columns between those drawn go on alike.
+//
+//     A    depth   0,1    2,3    4,5    6,7    8,9  10,11  12,13  14,15
+//     A row  0     0.x    1.x    2.x    3.x    0.z    1.z    2.z    3.z
+//     A row  1     4.x    5.x    6.x    7.x    4.z    5.z    6.z    7.z
+//     A row  7    28.x   29.x   30.x   31.x   28.z   29.z   30.z   31.z
+//     A row  8     0.y    1.y    2.y    3.y    0.w    1.w    2.w    3.w
+//     A row 15    28.y   29.y   30.y   31.y   28.w   29.w   30.w   31.w
+//
+//     B    depth   0,1    2,3    4,5    6,7    8,9  10,11  12,13  14,15
+//     B column 0   0.x    1.x    2.x    3.x    0.y    1.y    2.y    3.y
+//     B column 1   4.x    5.x    6.x    7.x    4.y    5.y    6.y    7.y
+//     B column 7  28.x   29.x   30.x   31.x   28.y   29.y   30.y   31.y
+//
+//     d   column     0      1      2      3      4      5      6      7
+//     d row  0     0.0    0.1    1.0    1.1    2.0    2.1    3.0    3.1
+//     d row  1     4.0    4.1    5.0    5.1    6.0    6.1    7.0    7.1
+//     d row  7    28.0   28.1   29.0   29.1   30.0   30.1   31.0   31.1
+//     d row  8     0.2    0.3    1.2    1.3    2.2    2.3    3.2    3.3
+//     d row 15    28.2   28.3   29.2   29.3   30.2   30.3   31.2   31.3
+//
+// Distances: rows of A are 16 bodies of I (`left`), columns of B eight bodies of J (`right`): of 16, those with even
+// numbers in one product, and those with odd numbers in another. Each number is a high and a low part, h and l; s and S
+// are the squares of I and J, u is `unit`, and f `times`. -2 and the scales are in the numbers of J.
+//
+//     depth   0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15
+//     A (I)  xh  xh  yh  yh  zh  zh  sh   u  xl  xl  yl  yl  zl  zl  sl   u
+//     B (J)  xh  xl  yh  yl  zh  zl   f  Sh  xh  xl  yh  yl  zh  zl   f  Sl
+//
+// Sums of I: a lane packs what it has of an even body of J and of the odd one behind it into a word, and has a fragment
+// of A without any exchange. So its depth is the bodies of J in another order, which the rows of `pulls` have too.
+//
+//     depth   0   1   2   3   4   5   6   7   8   9  10  11  12  13  14  15
+//     body    0   1   4   5   8   9  12  13   2   3   6   7  10  11  14  15
+//
+// Columns of B are m x, m y, m z and m, the high part of each before the low one: d[0] + d[1] is component t of row g,
+// d[2] + d[3] that of row g + 8.
+//
+// Sums of J: the same with the transpose of A. movmatrix transposes each quarter of A, which is one word of every lane;
+// then y and z change places. Rows are the bodies of J in the order above, the depth is the bodies of I (`own_pulls`).
+//
+// Swizzles, for 16-byte stores by eight lanes at once: of eight rows of `right` or `pulls`, 32 bytes each, the last
+// four have their halves swapped. Else rows k and k + 4 would be stored to the same banks. `narrow` rows have 16 bytes.
 
 // d = A B in FP16, A of 16 rows and 16 columns, B of 16 rows and 8 columns.
 __device__ __forceinline__ void product_f16(float (&d)[4], const uint4& a, const uint2& b) {

@@ -7,7 +7,7 @@ __device__ __forceinline__ int lane_of_thread() {
     return threadIdx.x % 32;
 }
 
-// Return the value of one lane to all of them.
+// Return the value of lane `from`, which may be another for each lane that asks.
 template <class Number>
 __device__ __forceinline__ Number broadcast(Number value, int from) {
     return __shfl_sync(whole_warp, value, from);
