@@ -56,6 +56,48 @@ __device__ __forceinline__ real by_pull_of(real pull) {
 // What `by_pull` is multiplied by where the acceleration is half as strong.
 constexpr real by_half_the_pull = static_cast<real>(QUADRUPOLE ? 1.3195079 : 1.4142136);
 
+// Return the place of a lane's b-th body in the group that begins at `first`, among those from `start` on and before
+// `stop`: other lanes repeat the nearest.
+__device__ __forceinline__ int place_in(int first, int start, int stop, int b) {
+    return min(max(first + b * 32 + lane_of_thread(), start), stop - 1);
+}
+
+__device__ __forceinline__ void read_bodies(Body (&own)[R], const Body* __restrict__ sorted, int first, int start,
+                                            int stop) {
+#pragma unroll
+    for (int b = 0; b < R; ++b) own[b] = sorted[place_in(first, start, stop, b)];
+}
+
+__device__ __forceinline__ real squared_distance(const Body& one, real x, real y, real z) {
+    x -= one.x;
+    y -= one.y;
+    z -= one.z;
+    return x * x + (y * y + z * z);
+}
+
+// Return the first body of a group that is far `from` one of them, or `stop`: thousands of times as far as eight
+// neighbours of the group are from each other, and as eps is.
+__device__ __forceinline__ int first_far(const Body (&own)[R], const Body& from, int first, int stop, real eps2) {
+    constexpr real times = static_cast<real>(4096) * 4096, none = static_cast<real>(3e38);
+    real least = none;
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        const int neighbour = lane_of_thread() & ~7;
+        const real extent2 = warp_max<8>(squared_distance(own[b], __shfl_sync(whole_warp, own[b].x, neighbour),
+                                                          __shfl_sync(whole_warp, own[b].y, neighbour),
+                                                          __shfl_sync(whole_warp, own[b].z, neighbour)));
+        if (extent2 > 0) least = min(least, extent2);
+    }
+    least = warp_min(least);
+    const real limit = times * max(least < none ? least : 0, eps2);
+#pragma unroll
+    for (int b = R - 1; b >= 0; --b) {
+        const int far = first_of(lanes_where(squared_distance(own[b], from.x, from.y, from.z) > limit));
+        if (far >= 0) stop = min(stop, first + b * 32 + far);
+    }
+    return stop;
+}
+
 // Judge by the acceleration `pull`; where none is known it is 0, and the opening angle decides.
 __device__ __forceinline__ void judge_by(GroupBox& box, real pull, real inverse_theta) {
     box.by_reach = pull > 0 ? 1 : max(static_cast<real>(1), 4 * (inverse_theta * inverse_theta));

@@ -128,157 +128,158 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
     const int share = threadIdx.x / 32 % WARPS;
     const int group = (blockIdx.x * (P / 32 / WARPS) + threadIdx.x / 32 / WARPS) * shares + number;
     if (group > (n - 1) / (32 * R)) return;
-    const int first = group * 32 * R;
-
-    Body own[R];
-    int home[R];
+    const int first = group * 32 * R, end = min(first + 32 * R, n);
+    // All bodies of the group, but where some are so far from others that distances to cells would lose digits: then
+    // those up to the first such body, in several walks.
+    for (int start = first, stop = end; start < end; start = stop, stop = end) {
+        const Body from = sorted[start];  // as seen from here cells act on the bodies
+        Body own[R];
+        read_bodies(own, sorted, first, start, stop);
+        stop = first_far(own, from, first, stop, eps2);
+        if (stop < end) read_bodies(own, sorted, first, start, stop);
+        __syncwarp();  // before the boxes of the last walk are replaced
+        const int of_lane = lane / lanes_of_box;
+        const bool writes_box = lane % lanes_of_box == 0;
 #pragma unroll
-    for (int b = 0; b < R; ++b) {
-        // Lanes beyond the last body repeat it and write nothing.
-        const int k = min(first + b * 32 + lane, n - 1);
-        own[b] = sorted[k];
-        home[b] = static_cast<int>(order[k]);
-    }
-    // Cells act on the bodies as seen from one of these.
-    const Body from = {broadcast(own[0].x, 0), broadcast(own[0].y, 0), broadcast(own[0].z, 0), 0};
-    Body seen[R];
-#pragma unroll
-    for (int b = 0; b < R; ++b) seen[b] = Body{own[b].x - from.x, own[b].y - from.y, own[b].z - from.z, 0};
-    const int of_lane = lane / lanes_of_box;
-    const bool writes_box = lane % lanes_of_box == 0;
-#pragma unroll
-    for (int b = 0; b < R; ++b) {
-        GroupBox box = group_box_of(own[b]);
+        for (int b = 0; b < R; ++b) {
+            GroupBox box = group_box_of(own[b]);
 #if OPENING == 2
-        const real length = cube->stronger * last[home[b]];
-        // A NaN is no length.
-        judge_by(box, part * warp_min<lanes_of_box>(length > 0 ? length : 0), inverse_theta);
+            const real length = cube->stronger * last[order[place_in(first, start, stop, b)]];
+            // A NaN is no length.
+            judge_by(box, part * warp_min<lanes_of_box>(length > 0 ? length : 0), inverse_theta);
 #endif
-        if (writes_box) room.boxes[b * BOXES + of_lane] = box;
-    }
+            if (writes_box) room.boxes[b * BOXES + of_lane] = box;
+        }
 
-    Sums sums[R];
-    const unsigned many = met->many;
-    unsigned met_nodes;
-    bool again;
-    do {
-        met_nodes = 0;
-        real contributions = 0;  // of this lane's cells where cells are seen from
+        Sums sums[R];
+        const unsigned many = met->many;
+        unsigned met_nodes;
+        bool again;
+        do {
+            met_nodes = 0;
+            real contributions = 0;  // of this lane's cells where cells are seen from
 #pragma unroll
-        for (int b = 0; b < R; ++b) sums[b] = Sums{};
+            for (int b = 0; b < R; ++b) sums[b] = Sums{};
 #if COUNT
-        int met_bodies = 0;
+            int met_bodies = 0;
 #endif
-        // What all warps of these bodies have met: each adds up the cells and batches whose numbers are its own.
-        unsigned met_cells = 0, met_batches = 0;
-        int top = room.stack.begin(0);
-        while (top > 0) {
-            const int taken = room.stack.pop(top);
-            const bool valid = taken >= 0;
-            const int node = max(taken, 0);
+            // What all warps of these bodies have met: each adds up the cells and batches whose numbers are its own.
+            unsigned met_cells = 0, met_batches = 0;
+            int top = room.stack.begin(0);
+            while (top > 0) {
+                const int taken = room.stack.pop(top);
+                const bool valid = taken >= 0;
+                const int node = max(taken, 0);
 
-            const Body centre = centres[node];
-            const Link link = links[node];
-            const bool near = met_nodes <= many ? too_near(link, centre, room.boxes, eps2)
-                                                : too_near_a_body(link, centre, own, room.boxes, eps2);
-            const bool accepted = valid && !near, is_leaf = valid && near && link.count > 0;
-            const bool divided = valid && near && link.count < 0;
+                const Body centre = centres[node];
+                const Link link = links[node];
+                const bool near = met_nodes <= many ? too_near(link, centre, room.boxes, eps2)
+                                                    : too_near_a_body(link, centre, own, room.boxes, eps2);
+                const bool accepted = valid && !near, is_leaf = valid && near && link.count > 0;
+                const bool divided = valid && near && link.count < 0;
 
-            room.stack.push(top, divided, link.begin, link.count);
+                room.stack.push(top, divided, link.begin, link.count);
 
-            Offset at = {};
-            if (accepted) {
-                at = way(from, Rest{}, centre, rests[node]);
-                if (OPENING == 2) contributions += contribution_of(centre.mass, at, eps2);
-            }
-            unsigned cells = lanes_where(accepted);
-            met_nodes += __popc(cells);
-            bool staged = accepted;
-            if (WARPS > 1) {
-                const unsigned number = met_cells + rank_among(cells);
-                met_cells += __popc(cells);
-                staged = accepted && number % WARPS == share;
-                cells = lanes_where(staged);
-            } else if (COUNT) {
-                met_cells += __popc(cells);
-            }
-            if (cells) {
-                const int count = __popc(cells);
-                if (staged) {
-                    const int place = rank_among(cells);
-                    room.staged[place] = Body{at.x, at.y, at.z, centre.mass};
-#if QUADRUPOLE
-                    room.seconds[place] = seconds[node];
-#endif
+                Offset at = {};
+                if (accepted) {
+                    at = way(from, Rest{}, centre, rests[node]);
+                    if (OPENING == 2) contributions += contribution_of(centre.mass, at, eps2);
                 }
-                if (lane < 4) {
-                    room.staged[count + lane] = Body{};
+                unsigned cells = lanes_where(accepted);
+                met_nodes += __popc(cells);
+                bool staged = accepted;
+                if (WARPS > 1) {
+                    const unsigned number = met_cells + rank_among(cells);
+                    met_cells += __popc(cells);
+                    staged = accepted && number % WARPS == share;
+                    cells = lanes_where(staged);
+                } else if (COUNT) {
+                    met_cells += __popc(cells);
+                }
+                if (cells) {
+                    const int count = __popc(cells);
+                    if (staged) {
+                        const int place = rank_among(cells);
+                        room.staged[place] = Body{at.x, at.y, at.z, centre.mass};
 #if QUADRUPOLE
-                    room.seconds[count + lane] = Quadrupole{};
+                        room.seconds[place] = seconds[node];
 #endif
+                    }
+                    if (lane < 4) {
+                        room.staged[count + lane] = Body{};
+#if QUADRUPOLE
+                        room.seconds[count + lane] = Quadrupole{};
+#endif
+                    }
+                    __syncwarp();
+                    Body seen[R];
+#pragma unroll
+                    for (int b = 0; b < R; ++b)
+                        seen[b] = Body{own[b].x - from.x, own[b].y - from.y, own[b].z - from.z, 0};
+                    add_cells(sums, seen, room, count, eps2);
                 }
                 __syncwarp();
-                add_cells(sums, seen, room, count, eps2);
-            }
-            __syncwarp();
 
-            if (lanes_where(is_leaf)) {
-                const int bodies = is_leaf ? link.count : 0;
-                const int up_to = inclusive_scan(bodies);
-                const int all_bodies = broadcast(up_to, 31);
-                const int origin = link.begin - (up_to - bodies);
-                const int begin = WARPS > 1 ? 32 * static_cast<int>((share - met_batches) % WARPS) : 0;
-                for (int done = begin; done < all_bodies; done += 32 * WARPS) {
-                    // Find the leaf of the body that this lane brings: the first that ends behind it.
-                    int leaf = 0;
+                if (lanes_where(is_leaf)) {
+                    const int bodies = is_leaf ? link.count : 0;
+                    const int up_to = inclusive_scan(bodies);
+                    const int all_bodies = broadcast(up_to, 31);
+                    const int origin = link.begin - (up_to - bodies);
+                    const int begin = WARPS > 1 ? 32 * static_cast<int>((share - met_batches) % WARPS) : 0;
+                    for (int done = begin; done < all_bodies; done += 32 * WARPS) {
+                        // Find the leaf of the body that this lane brings: the first that ends behind it.
+                        int leaf = 0;
 #pragma unroll
-                    for (int step = 16; step > 0; step >>= 1) {
-                        if (__shfl_sync(whole_warp, up_to, leaf + step - 1) <= done + lane) leaf += step;
+                        for (int step = 16; step > 0; step >>= 1) {
+                            if (__shfl_sync(whole_warp, up_to, leaf + step - 1) <= done + lane) leaf += step;
+                        }
+                        const int k = __shfl_sync(whole_warp, origin, leaf) + done + lane;
+                        room.staged[lane] = done + lane < all_bodies ? sorted[k] : Body{};
+                        __syncwarp();
+                        add_bodies(sums, own, room.staged, min(32, all_bodies - done), eps2);
+                        __syncwarp();
                     }
-                    const int k = __shfl_sync(whole_warp, origin, leaf) + done + lane;
-                    room.staged[lane] = done + lane < all_bodies ? sorted[k] : Body{};
-                    __syncwarp();
-                    add_bodies(sums, own, room.staged, min(32, all_bodies - done), eps2);
-                    __syncwarp();
-                }
-                met_batches += (all_bodies + 31) / 32;
-                met_nodes += all_bodies;
+                    met_batches += (all_bodies + 31) / 32;
+                    met_nodes += all_bodies;
 #if COUNT
-                met_bodies += all_bodies;
+                    met_bodies += all_bodies;
 #endif
+                }
             }
-        }
 #if COUNT
 #pragma unroll
-        for (int b = 0; b < R; ++b) {
-            sums[b].ax = met_bodies;
-            sums[b].ay = met_cells;
-        }
+            for (int b = 0; b < R; ++b) {
+                sums[b].ax = met_bodies;
+                sums[b].ay = met_cells;
+            }
 #endif
 #if WARPS > 1 && !COUNT
-        join_sums(sums, rooms);
+            join_sums(sums, rooms);
 #endif
-        again = false;
+            again = false;
 #if OPENING == 2 && !COUNT
-        const real least = least_part * warp_sum(contributions);
+            const real least = least_part * warp_sum(contributions);
+#pragma unroll
+            for (int b = 0; b < R; ++b) {
+                const Sums& of = sums[b];
+                const real length = max(sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az)), least);
+                const int k = first + b * 32 + lane;
+                if (share == 0 && k >= start && k < stop) last[order[k]] = length;
+                const real found = warp_min<lanes_of_box>(length);
+                GroupBox& box = room.boxes[b * BOXES + of_lane];
+                again = again || (box.by_pull > 0 && by_half_the_pull * box.by_pull < by_pull_of(part * found));
+                __syncwarp();
+                if (writes_box) judge_by(box, part * found, inverse_theta);
+            }
+            again = lanes_where(again) != 0;
+#endif
+        } while (again);
+        if (!COUNT && lane == 0 && share == 0) atomicAdd(&met->all, static_cast<unsigned long long>(met_nodes));
 #pragma unroll
         for (int b = 0; b < R; ++b) {
-            const Sums& of = sums[b];
-            const real length = max(sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az)), least);
-            if (share == 0 && first + b * 32 + lane < n) last[home[b]] = length;
-            const real found = warp_min<lanes_of_box>(length);
-            GroupBox& box = room.boxes[b * BOXES + of_lane];
-            again = again || (box.by_pull > 0 && by_half_the_pull * box.by_pull < by_pull_of(part * found));
-            __syncwarp();
-            if (writes_box) judge_by(box, part * found, inverse_theta);
+            const int k = first + b * 32 + lane;
+            if (share == 0 && k >= start && k < stop) accelerations[order[k]] = sums[b];
         }
-        again = lanes_where(again) != 0;
-#endif
-    } while (again);
-    if (!COUNT && lane == 0 && share == 0) atomicAdd(&met->all, static_cast<unsigned long long>(met_nodes));
-#pragma unroll
-    for (int b = 0; b < R; ++b) {
-        if (share == 0 && first + b * 32 + lane < n) accelerations[home[b]] = sums[b];
     }
 }
 #endif
