@@ -56,16 +56,22 @@ __device__ __forceinline__ real by_pull_of(real pull) {
 // What `by_pull` is multiplied by where the acceleration is half as strong.
 constexpr real by_half_the_pull = static_cast<real>(QUADRUPOLE ? 1.3195079 : 1.4142136);
 
-// Return the place of a lane's b-th body in the group that begins at `first`, among those from `start` on and before
-// `stop`: other lanes repeat the nearest.
-__device__ __forceinline__ int place_in(int first, int start, int stop, int b) {
-    return min(max(first + b * 32 + lane_of_thread(), start), stop - 1);
+// Return the place of a lane's b-th body among the n; of its group, which begins at `first`, those from `start` on and
+// before `stop`: other lanes repeat the nearest.
+__device__ __forceinline__ int place_in(int first, int start, int stop, int b, int n) {
+    return min(first + min(max(b * 32 + lane_of_thread(), start), stop - 1), n - 1);
+}
+
+// Tell whether that body is there: the first of the warps that walk for it writes what is found.
+__device__ __forceinline__ bool writes(int first, int start, int stop, int b, int n) {
+    const int place = b * 32 + lane_of_thread();
+    return threadIdx.x / 32 % WARPS == 0 && place >= start && place < stop && first + place < n;
 }
 
 __device__ __forceinline__ void read_bodies(Body (&own)[R], const Body* __restrict__ sorted, int first, int start,
-                                            int stop) {
+                                            int stop, int n) {
 #pragma unroll
-    for (int b = 0; b < R; ++b) own[b] = sorted[place_in(first, start, stop, b)];
+    for (int b = 0; b < R; ++b) own[b] = sorted[place_in(first, start, stop, b, n)];
 }
 
 __device__ __forceinline__ real squared_distance(const Body& one, real x, real y, real z) {
@@ -75,9 +81,9 @@ __device__ __forceinline__ real squared_distance(const Body& one, real x, real y
     return x * x + (y * y + z * z);
 }
 
-// Return the first body of a group that is far `from` one of them, or `stop`: thousands of times as far as eight
-// neighbours of the group are from each other, and as eps is.
-__device__ __forceinline__ int first_far(const Body (&own)[R], const Body& from, int first, int stop, real eps2) {
+// Return which body of a group is the first that is far `from` one of them, or 32 * R: thousands of times as far as
+// eight neighbours of the group are from each other, and as eps is.
+__device__ __forceinline__ int first_far(const Body (&own)[R], const Body& from, real eps2) {
     constexpr real times = static_cast<real>(4096) * 4096, none = static_cast<real>(3e38);
     real least = none;
 #pragma unroll
@@ -90,10 +96,11 @@ __device__ __forceinline__ int first_far(const Body (&own)[R], const Body& from,
     }
     least = warp_min(least);
     const real limit = times * max(least < none ? least : 0, eps2);
+    int stop = 32 * R;
 #pragma unroll
     for (int b = R - 1; b >= 0; --b) {
         const int far = first_of(lanes_where(squared_distance(own[b], from.x, from.y, from.z) > limit));
-        if (far >= 0) stop = min(stop, first + b * 32 + far);
+        if (far >= 0) stop = b * 32 + far;
     }
     return stop;
 }

@@ -128,15 +128,18 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
     const int share = threadIdx.x / 32 % WARPS;
     const int group = (blockIdx.x * (P / 32 / WARPS) + threadIdx.x / 32 / WARPS) * shares + number;
     if (group > (n - 1) / (32 * R)) return;
-    const int first = group * 32 * R, end = min(first + 32 * R, n);
+    const int first = group * 32 * R;
     // All bodies of the group, but where some are so far from others that distances to cells would lose digits: then
-    // those up to the first such body, in several walks.
-    for (int start = first, stop = end; start < end; start = stop, stop = end) {
-        const Body from = sorted[start];  // as seen from here cells act on the bodies
+    // those up to the first such body, in several walks. (Counted in the group, or the compiler cannot tell that all
+    // lanes do the same.)
+    int start = 0;
+    while (start < 32 * R) {
+        int stop = 32 * R;
+        const Body from = sorted[min(first + start, n - 1)];  // as seen from here cells act on the bodies
         Body own[R];
-        read_bodies(own, sorted, first, start, stop);
-        stop = first_far(own, from, first, stop, eps2);
-        if (stop < end) read_bodies(own, sorted, first, start, stop);
+        read_bodies(own, sorted, first, start, stop, n);
+        stop = first_far(own, from, eps2);
+        if (stop < 32 * R) read_bodies(own, sorted, first, start, stop, n);
         __syncwarp();  // before the boxes of the last walk are replaced
         const int of_lane = lane / lanes_of_box;
         const bool writes_box = lane % lanes_of_box == 0;
@@ -144,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
         for (int b = 0; b < R; ++b) {
             GroupBox box = group_box_of(own[b]);
 #if OPENING == 2
-            const real length = cube->stronger * last[order[place_in(first, start, stop, b)]];
+            const real length = cube->stronger * last[order[place_in(first, start, stop, b, n)]];
             // A NaN is no length.
             judge_by(box, part * warp_min<lanes_of_box>(length > 0 ? length : 0), inverse_theta);
 #endif
@@ -263,8 +266,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
             for (int b = 0; b < R; ++b) {
                 const Sums& of = sums[b];
                 const real length = max(sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az)), least);
-                const int k = first + b * 32 + lane;
-                if (share == 0 && k >= start && k < stop) last[order[k]] = length;
+                if (writes(first, start, stop, b, n)) last[order[first + b * 32 + lane]] = length;
                 const real found = warp_min<lanes_of_box>(length);
                 GroupBox& box = room.boxes[b * BOXES + of_lane];
                 again = again || (box.by_pull > 0 && by_half_the_pull * box.by_pull < by_pull_of(part * found));
@@ -277,9 +279,9 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
         if (!COUNT && lane == 0 && share == 0) atomicAdd(&met->all, static_cast<unsigned long long>(met_nodes));
 #pragma unroll
         for (int b = 0; b < R; ++b) {
-            const int k = first + b * 32 + lane;
-            if (share == 0 && k >= start && k < stop) accelerations[order[k]] = sums[b];
+            if (writes(first, start, stop, b, n)) accelerations[order[first + b * 32 + lane]] = sums[b];
         }
+        start = stop;
     }
 }
 #endif
