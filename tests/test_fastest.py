@@ -42,8 +42,11 @@ from test_compare import record
 
 VARIANTS = discover()
 DEFAULTS = {name: one.defaults for name, one in VARIANTS.items()}
-PACKAGED = fastest.read(fastest.PACKAGED)
-RUNS = [Run(name, RecordFile(ROOT / "reports" / name).read()) for name in PACKAGED.runs]
+TABLES = {path.stem: fastest.read(path) for path in sorted(fastest.TABLES.glob("*.yaml"))}
+MEASURED = [of for table in TABLES.values() for of in table.measured]
+NAMES = sorted({name for table in TABLES.values() for name in table.runs})
+RUNS = [Run(name, RecordFile(ROOT / "reports" / name).read()) for name in NAMES]
+GPU_TABLE, CPU_TABLE = TABLES["nvidia_h200"], TABLES["intel_xeon_16_cores"]
 KNOWN = Uncertainties([run.records for run in RUNS], lambda one: one.device or "")
 UP = Context(prec=fastest.ERROR_DIGITS, rounding=ROUND_UP)
 EPS2 = 0.0025
@@ -76,9 +79,9 @@ def only(toolkit, variant, dtype="float32", **axes):
 def noting(found, place):
     """Stand in for a function of the module that computes, and note one of its arguments."""
 
-    def computed(position, *arguments, **_):
-        found.append((position, *arguments)[place])
-        return np.zeros_like(position)
+    def computed(scaled, *arguments, **_):
+        found.append((scaled, *arguments)[place])
+        return np.zeros((scaled.n, 3), np.float32)
 
     return computed
 
@@ -91,9 +94,14 @@ def saved(table, folder, name="table.yaml"):
 # The packaged table
 
 
-def test_the_packaged_table_is_what_its_runs_make():
-    assert fastest.make(RUNS, VARIANTS) == PACKAGED, (
-        "gravbench best RUN... --save harness/verdicts/fastest.yaml makes it again"
+@pytest.mark.parametrize("name", TABLES)
+def test_a_packaged_table_is_what_its_runs_make(name):
+    table = TABLES[name]
+    (device,) = {of.device for of in table.measured}
+    runs = [run for run in RUNS if run.name in table.runs]
+    runs.sort(key=lambda run: table.runs.index(run.name))
+    assert fastest.make(runs, VARIANTS, device=device) == table, (
+        f"the first line of harness/verdicts/tables/{name}.yaml makes it again"
     )
 
 
@@ -101,7 +109,8 @@ def test_the_packaged_table_is_what_its_runs_make():
 def exact_forces(toolkit):
     """Return the last records of the packaged table's runs from which a toolkit's choices may be made."""
     records = {}
-    for run in RUNS:
+    order = [name for table in TABLES.values() for name in table.runs]
+    for run in sorted(RUNS, key=lambda run: order.index(run.name)):
         records |= {one.key: one for one in latest(run.records) if one.toolkit == toolkit and one.timed == "force"}
     return [
         one for one in records.values() if one.status == "ok" and one.cycle == 1 and one.interaction == "gravity"
@@ -110,7 +119,7 @@ def exact_forces(toolkit):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("of", PACKAGED.measured, ids=lambda of: of.toolkit)
+@pytest.mark.parametrize("of", MEASURED, ids=lambda of: of.toolkit)
 @pytest.mark.parametrize("quantile", QUANTILES)
 def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
     def error_of(one):
@@ -159,14 +168,14 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
                         if (one.variant, one.dtype, one.axes) == (choice.variant, choice.dtype, choice.axes)
                     ]  # fmt: skip
                     if not used:  # it, or this error of it, was measured beside this n, and compared with what is here
-                        assert all(other.median_seconds > seconds / (1 + PACKAGED.threshold) for other in faster)
+                        assert all(other.median_seconds > seconds / (1 + compare.THRESHOLD) for other in faster)
                         continue
                     for other in faster:
                         if (id(used[0]), id(other)) in judged:
                             continue
                         judged.add((id(used[0]), id(other)))
                         pair = compare.judge(
-                            used[0], other, KNOWN.wider(used[0], other), PACKAGED.threshold, one_run=True
+                            used[0], other, KNOWN.wider(used[0], other), compare.THRESHOLD, one_run=True
                         )
                         assert pair.verdict is not Verdict.FASTER, (n, error, used[0].label, other.label)
 
@@ -174,15 +183,15 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
 def test_the_packaged_table_takes_no_turns():
     assert all(
         not choice.variant.startswith("approximate") and choice.axes.get("dim", 3) == 3
-        for of in PACKAGED.measured
+        for of in MEASURED
         for choice in of.choices
     )
-    assert {of.toolkit for of in PACKAGED.measured} == {"cupy", "pycuda", "numba", "cpu"}
+    assert {of.toolkit for of in MEASURED} == {"cupy", "pycuda", "numba", "cpu"}
 
 
 @pytest.mark.parametrize("n", [65_536, 100_000, 131_072])
 def test_the_packaged_table_has_a_tree_of_the_cpu_for_an_error_of_a_thousandth(n):
-    fitting = PACKAGED.of("cpu").fitting(n, ("float32",), equal_masses=False, quantile=0.99)
+    fitting = CPU_TABLE.of("cpu").fitting(n, ("float32",), equal_masses=False, quantile=0.99)
     choice, _, seconds = min((one for one in fitting if one[1] <= 1e-3), key=lambda one: one[2])
     (direct,) = [one[2] for one in fitting if one[0].variant == "numba_parallel"]
     assert choice.variant == "barnes_hut_cpu"
@@ -306,10 +315,10 @@ def test_a_choice_is_known_between_and_beyond_its_own_sizes():
 
 @pytest.mark.parametrize("n", [10_000, 262_145, 500_000])
 def test_the_packaged_table_has_float64_at_any_size(n, monkeypatch):
-    of = PACKAGED.of("cupy")
+    of = GPU_TABLE.of("cupy")
     assert n not in of.n
     found = []
-    monkeypatch.setattr(module, "_among", noting(found, 4))
+    monkeypatch.setattr(module, "_among", noting(found, 2))
     position, mass = np.ones((n, 3)), np.ones(n)
     force(position, mass, eps2=EPS2, error=1e-9, toolkit="cupy")
     force(position, mass, eps2=EPS2, error=1e-10, dtype="float64", toolkit="cupy")
@@ -326,9 +335,9 @@ def test_the_packaged_table_has_float64_at_any_size(n, monkeypatch):
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path):
-    assert fastest.read(saved(PACKAGED, tmp_path)) == PACKAGED
+    assert fastest.read(saved(GPU_TABLE, tmp_path)) == GPU_TABLE
     with pytest.raises(InputError, match="cannot be written"):
-        fastest.write(PACKAGED, tmp_path / "missing" / "table.yaml")
+        fastest.write(GPU_TABLE, tmp_path / "missing" / "table.yaml")
 
 
 def test_the_command_writes_it(tmp_path, monkeypatch):
@@ -414,11 +423,11 @@ def used(monkeypatch):
     among, between = module._among, module._between
 
     def spy_among(*arguments, **options):
-        found.append(arguments[4])
+        found.append(arguments[2])
         return among(*arguments, **options)
 
     def spy_between(*arguments, **options):
-        found.append(arguments[5])
+        found.append(arguments[3])
         return between(*arguments, **options)
 
     monkeypatch.setattr(module, "_among", spy_among)
@@ -431,7 +440,7 @@ HERE = [
         of.toolkit, choice, id=f"{of.toolkit}-{choice.variant}-{choice.dtype}-{i}",
         marks=[pytest.mark.gpu] if of.toolkit in ("cupy", "pycuda") else [],
     )
-    for of in PACKAGED.measured
+    for of in MEASURED
     for i, choice in enumerate(of.choices)
 ]  # fmt: skip
 
@@ -446,7 +455,7 @@ def test_every_packaged_choice_computes_the_force(toolkit, choice, need_toolkit,
     path = saved(only(toolkit, choice.variant, choice.dtype, **choice.axes), tmp_path)
     for n in (33, 1):
         position, mass = sphere(n)
-        found = force(position, mass, eps2=EPS2, toolkit=toolkit, table=path)
+        found = force(position, mass, eps2=EPS2, toolkit=toolkit, table=path, checked=False)
         assert (found.shape, found.dtype) == ((n, 3), np.dtype(choice.dtype))
         accepted = VARIANTS[choice.variant].accepted(choice.dtype, choice.axes)
         assert reference.objection_to(errors_of(found, position, mass, choice.dtype), accepted) is None
@@ -462,8 +471,12 @@ SECONDS = 10
 def test_every_packaged_choice_answers_at_its_largest_n(toolkit, choice, need_toolkit, tmp_path, used):
     need_toolkit(toolkit)
     path = saved(only(toolkit, choice.variant, choice.dtype, **choice.axes), tmp_path)
-    given = {"eps2": 0.025**2, "toolkit": toolkit, "table": path, "error": 1.0}
-    n = max(n for n, seconds in zip(PACKAGED.of(toolkit).n, choice.seconds, strict=True) if seconds)
+    given = {"eps2": 0.025**2, "toolkit": toolkit, "table": path, "error": 1.0, "checked": False}
+    n = max(
+        n
+        for n, seconds in zip(next(of for of in MEASURED if of.toolkit == toolkit).n, choice.seconds, strict=True)
+        if seconds
+    )
     force(*sphere(1000), **given)  # compiles what serves every n
     position, mass = sphere(n)
     for _ in range(2):
@@ -703,9 +716,9 @@ def test_masses_decide_whether_they_are_equal(monkeypatch):
         measured(1.0, variant="symmetric", axes={"equal_mass": 1}), measured(1.5, variant="symmetric"),
         measured(2.0, dtype="float64", error_max=1e-14),
     )  # fmt: skip
-    monkeypatch.setattr(fastest, "read", lambda _: table)
+    monkeypatch.setattr(fastest, "packaged", lambda: [table])
     found = []
-    monkeypatch.setattr(module, "_among", noting(found, 4))
+    monkeypatch.setattr(module, "_among", noting(found, 2))
     for mass in (np.ones(5), np.zeros(5), np.arange(5.0)):
         force(np.ones((5, 3)), mass, eps2=1, toolkit="cupy")
     assert [one.axes["equal_mass"] for one in found] == [1, 1, 0]
@@ -737,11 +750,18 @@ def test_a_call_says_on_request_what_it_used(tmp_path):
     )  # fmt: skip
     assert (choice.error, choice.seconds) == (1e-5, 1.0)
     assert str(choice).startswith("barnes_hut_cpu cpu float32 theta=0.3 ")
-    assert str(choice).endswith(": largest error 1.0e-05, 1e+03 ms")
+    assert ": largest error 1.0e-05, 1e+03 ms by the table on made up, not this " in str(choice)
+    assert "; 20 compared bodies: largest error " in str(choice)
+    assert (choice.sampled_rows, choice.refuted) == (20, ())
+    assert choice.sampled_error == pytest.approx(errors_of(result, position, mass, "float32").error_max, rel=1e-3)
+    assert list(choice.milliseconds) == ["choosing", "copying to the device", "evaluation", "check", "copying back"]
+    assert all(f"{part} {milliseconds:.3g} ms" in str(choice) for part, milliseconds in choice.milliseconds.items())
+    assert module.last_force() is choice
     result, choice = force(position, mass, position[:3], eps2=EPS2, toolkit="cpu", return_choice=True)
     assert result.shape == (3, 3)
     assert (choice.variant, choice.axes, choice.error, choice.seconds) == ("force_between", {}, None, None)
-    assert str(choice) == "force_between cpu float32: not in the table"
+    assert str(choice).startswith("force_between cpu float32: not in the table; choosing ")
+    assert (choice.sampled_rows, choice.sampled_error) == (0, None)
 
 
 def test_coincident_bodies_and_bodies_without_mass():

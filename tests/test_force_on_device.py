@@ -8,12 +8,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gravbench import accelerations
-from gravbench.accelerations import DTYPES, force
+from gravbench.accelerations import force
 from gravbench.model import crowds, units
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
 from gravbench.toolkits.cpu import CpuToolkit
+from gravbench.verdicts.arguments import DTYPES
 from test_fastest import only, saved, sphere
 from test_force_units import (
     ERROR,
@@ -65,7 +66,13 @@ def downloads(on_device, monkeypatch):  # noqa: ARG001 - which it changes
 @pytest.fixture
 def tree(tmp_path):
     """Options with which a tree of the processor is chosen, and a direct sum if no tree suits."""
-    return {"eps2": EPS2, "table": saved(only("cpu", "barnes_hut_cpu"), tmp_path), "error": 0.1, "return_choice": True}
+    return {
+        "eps2": EPS2,
+        "table": saved(only("cpu", "barnes_hut_cpu"), tmp_path),
+        "error": 0.1,
+        "checked": False,
+        "return_choice": True,
+    }
 
 
 # Units
@@ -140,14 +147,16 @@ def test_a_body_is_nan_whose_small_components_a_device_would_make_zero(on_device
 @pytest.mark.parametrize(("array", "value"), [*NONE, (1, -1.0)])
 def test_a_tree_never_has_bodies_that_are_no_numbers(array, value, on_device, tree, monkeypatch):
     seen = []
-    among = accelerations._among
-    monkeypatch.setattr(accelerations, "_among", lambda *sets, **at: seen.append(sets[:2]) or among(*sets, **at))
+    launched = accelerations._launched_there
+    monkeypatch.setattr(
+        accelerations, "_launched_there", lambda *given, **how: seen.append(given[2].arrays) or launched(*given, **how)
+    )
     assert on_device(X, M, **tree)[1].variant == "barnes_hut_cpu"
     for arrays in (with_value(array, value), [X * np.nan, M * np.nan]):
         result, used = on_device(*arrays, **tree)
         assert used.variant == "barnes_hut_cpu"
         assert np.isnan(result).all()
-        positions, masses = map(np.asarray, seen[-1])
+        positions, masses = map(np.asarray, (seen[-1]["xj"], seen[-1]["mj"]))
         assert len(np.unique(positions, axis=0)) == 50
         assert np.abs(positions).max() <= 1
         assert_array_equal(masses, np.ones(50))
@@ -159,8 +168,8 @@ def test_the_line_of_a_million_bodies_has_no_crowd():
     n = 1 << 20
     scaled = units.scaled({"xj": np.zeros((n, 3)), "mj": np.ones(n)}, 1.0, on_device=True)
     line = scaled.or_line(np.bool_(False))
-    assert crowds.Kind(line["mj"], line["xj"].astype(np.float32)).suits("fast_multipole", {"bits": 10})
-    assert not crowds.Kind(line["mj"], np.zeros((n, 3))).suits("fast_multipole", {"bits": 10})
+    assert crowds.Kind(line.arrays["mj"], line.arrays["xj"].astype(np.float32)).suits("fast_multipole", {"bits": 10})
+    assert not crowds.Kind(line.arrays["mj"], np.zeros((n, 3))).suits("fast_multipole", {"bits": 10})
 
 
 # What is checked before the first tree
