@@ -35,7 +35,9 @@ def in_blocks(n: int, work: Callable[[slice], Made]) -> Iterator[Made]:
 
     Up to ``LEAST_ROWS`` rows are one block, in this thread. NumPy's loops over a block let other threads run.
     """
+    if n <= LEAST_ROWS:
+        return iter((work(slice(n)),))
     threads = min(MOST_THREADS, cores())
     rows = min(max(n // (2 * threads), LEAST_ROWS), MOST_ROWS)
     blocks = (slice(first, min(first + rows, n)) for first in range(0, n, rows))
-    return map(work, blocks) if n <= LEAST_ROWS or threads == 1 else _pool().map(work, blocks)
+    return map(work, blocks) if threads == 1 else _pool().map(work, blocks)

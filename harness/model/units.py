@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -209,19 +209,20 @@ def _scaled_here(arrays: Mapping[str, Any], eps2: float) -> Scaled:
         given = {name: _native(array) for name, array in arrays.items()}
         extent = extent_of(given["xj"], given["mj"])
         first = given["xj"][0].astype(np.float64)
-        corners = [extent.least, extent.most, *(corners_of(given["xi"]) if "xi" in given else ())]
-        # Of Python, which overflow without a warning.
-        spread = float(np.abs(np.subtract(corners, first)).max())
+        corners = [(extent.least, extent.most), *([corners_of(given["xi"])] if "xi" in given else [])]
+        # Of Python, which overflow without a warning; a NaN is the result too.
+        spread = float(np.max([np.maximum(most - first, first - least).max() for least, most in corners]))
         heaviest = max(extent.largest, -extent.smallest)
         lightest = extent.smallest
         if not lightest > 0:
             sizes = np.abs(given["mj"].astype(np.float64, copy=False))
             lightest = float(np.where(sizes != 0, sizes, np.inf).min())
     _check_finite(given, spread, heaviest)
-    origin = origin_of(first, spread)
-    length, mass = length_unit(math.sqrt(eps2), spread), float(mass_unit(heaviest))
+    is_moved = max(map(abs, first.tolist())) >= 2 * spread
+    origin = origin_of(first, spread) if is_moved else None
+    length, mass = length_unit(math.sqrt(eps2), spread), _power_of_two(heaviest) if heaviest else 1.0
     own = spread / length, heaviest / mass, lightest / mass
-    return Scaled(given, origin if origin.any() else None, eps2 / length / length, length, mass, *own, extent)
+    return Scaled(given, origin, eps2 / length / length, length, mass, *own, extent)
 
 
 def _native(array: Any) -> Any:
@@ -232,11 +233,20 @@ def _native(array: Any) -> Any:
 def extent_of(positions: Any, masses: Any) -> Extent:
     """Find the extent of bodies on the host in one pass."""
 
-    def of_part(part: slice) -> tuple[Any, Any, float, float]:
-        return *corners_of(positions[part]), float(masses[part].min()), float(masses[part].max())
+    def of_part(part: slice) -> Extent:
+        return Extent(*corners_of(positions[part]), float(masses[part].min()), float(masses[part].max()))
 
-    least, most, smallest, largest = zip(*in_blocks(len(masses), of_part), strict=True)
-    return Extent(np.min(least, axis=0), np.max(most, axis=0), float(np.min(smallest)), float(np.max(largest)))
+    return reduce(_together, in_blocks(len(masses), of_part))
+
+
+def _together(one: Extent, other: Extent) -> Extent:
+    # Of NumPy, for which a NaN is both the least and the largest number.
+    return Extent(
+        np.minimum(one.least, other.least),
+        np.maximum(one.most, other.most),
+        float(np.minimum(one.smallest, other.smallest)),
+        float(np.maximum(one.largest, other.largest)),
+    )
 
 
 def corners_of(positions: Any) -> tuple[Any, Any]:
@@ -247,8 +257,10 @@ def corners_of(positions: Any) -> tuple[Any, Any]:
         wide, rest = positions[: len(positions) // WIDE * WIDE].reshape(-1, 3 * WIDE), positions[-WIDE:]
         least = np.minimum(wide.min(axis=0).reshape(-1, 3), rest)
         most = np.maximum(wide.max(axis=0).reshape(-1, 3), rest)
-    least, most = [column.min() for column in least.T], [column.max() for column in most.T]
-    return np.asarray(least, np.float64), np.asarray(most, np.float64)
+    return (
+        np.array([np.minimum.reduce(column) for column in least.T], np.float64),
+        np.array([np.maximum.reduce(column) for column in most.T], np.float64),
+    )
 
 
 def spread_there(sets: Sequence[Any]) -> Any:
@@ -361,8 +373,8 @@ def multiplied(accelerations: Any, dtype: Dtype, power: int) -> tuple[Any, float
             sizes = np.abs(result[part])
             return float(sizes.min()), float(sizes.max())
 
-    smallest, largest = zip(*in_blocks(len(result), write), strict=True)
-    return result, float(np.min(smallest)), float(np.max(largest))
+    ends = np.array(list(in_blocks(len(result), write)))
+    return result, float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
 def _is_normal(dtype: Dtype, smallest: float, largest: float) -> bool:
