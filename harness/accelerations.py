@@ -64,20 +64,17 @@ def force(
 ) -> Any:
     """Add up what bodies j contribute at bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
-    Lengths and masses may have any unit. Several threads may call it, and wait for one another (with PyCUDA, only the
-    thread that called first may call it). A body in both sets does not pull itself.
+    Lengths and masses may have any unit. Threads wait for one another (with PyCUDA, only the first may call it). A body
+    in both sets does not pull itself. Of all that ``np.asarray`` makes real numbers of, the result is a NumPy array.
+    CuPy arrays stay on their device, as does the result: a direct sum, or what is not ``checked``, is queued, and NaN
+    where a number is not finite or leaves the number type. docs/how-to/choose.md says what a first call waits for.
 
-    For all that ``np.asarray`` makes real numbers of, the result is a NumPy array. CuPy arrays stay on their device,
-    and the result is a CuPy array; a direct sum, or what is not ``checked``, is returned before it is computed. Where a
-    number is not finite or leaves the number type, it is NaN. What a first call waits for is in docs/how-to/choose.md.
-
-    The errors of the table are those of Plummer spheres. So each call checks what is no direct sum: of a random sample
-    of the bodies, one out of each of 128 to 1,024 equal parts (the more bodies, the fewer), the accelerations are
-    compared with direct sums in float64. If more of them exceed ``error`` than chance explains once in 10,000 samples
-    of bodies of which a fraction ``quantile`` is within it (a binomial test; for quantile 1 a single one is enough),
-    the next more accurate choice of the table is taken, at last a direct sum. Later calls with the same n, eps2, error,
-    quantile, toolkit, number type and table begin with that. For quantile 1, a sample of m bodies misses with a chance
-    of up to (1 - f)^m that a fraction f of all exceeds the error.
+    The table's errors are those of Plummer spheres. So each call checks what is no direct sum: of a random sample, a
+    body out of each of 128 to 1,024 equal parts (fewer of more bodies), accelerations are compared with direct sums in
+    float64. If more exceed ``error`` than chance explains once in 10,000 samples of bodies of which a fraction
+    ``quantile`` is within it (binomial; for 1, a single one is enough), the next more accurate choice is taken, at last
+    a direct sum; later calls with the same n, eps2, toolkit, table, dtype, error and quantile begin there. For quantile
+    1, a sample of m bodies misses with a chance of (1 - f)^m that a fraction f of all exceeds the error.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -86,12 +83,9 @@ def force(
         eps2: softening length squared, more than zero.
         error: the largest acceptable relative error of the acceleration of a body, as rounded to the number type.
         quantile: the fraction of the bodies that ``error`` applies to: 0.5, 0.9, 0.99, or 1, all of them.
-        toolkit: cupy, pycuda, numba or cpu. The default is the first of cupy and numba that is installed if there is a
-            GPU, otherwise cpu; for CuPy arrays it is cupy.
-        dtype: number type of the computation and the result: float32 or float64, as text or NumPy's type. The default
-            is the faster one that is accurate enough and holds the numbers.
-        table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of this device, or of the one most
-            like it among those that come with gravbench.
+        toolkit: cupy, pycuda, numba or cpu; by default cupy or else numba if there is a GPU and it is installed.
+        dtype: float32 or float64, as text or NumPy's type; by default the faster that is accurate enough and holds all.
+        table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of the card most like this one.
         checked: check a sample of the bodies, and for CuPy arrays wait for that. False trusts the table.
         return_choice: return what was used too, which ``last_force`` also returns.
 
@@ -105,20 +99,26 @@ def force(
     """
     laps = Laps()
     dtype, eps2 = arguments.number_type(dtype), arguments.softening(eps2)
-    arguments.check_accuracy(error, quantile)
+    accuracy = arguments.accuracy(error, quantile)
     arguments.check_truth("checked", checked)
     arrays = arguments.arrays(xj, mj, xi)
     on_device = is_cupy(arrays["xj"])
+    found = _found(table, toolkit, on_device=on_device, of_two_sets="xi" in arrays)
+    wanted = Wanted(*found, arguments.DTYPES if dtype is None else (dtype,), *accuracy, eps2, checked=checked)
+    scaled = units.scaled(arrays, eps2, on_device=on_device)
+    result, _last.used = (_there if on_device else _here)(scaled, wanted, laps)
+    return (result, _last.used) if return_choice else result
+
+
+def _found(
+    table: Any, toolkit: Any, *, on_device: bool, of_two_sets: bool
+) -> tuple[Measured | None, CardKind | None, str]:
+    """Return what the table has of the toolkit, the device, and the toolkit."""
     with _one_at_a_time:  # a first call imports modules, which neither another thread nor a forked process may need
         by = _toolkit(toolkit, on_device=on_device)
         (forked.check_threads if by == CPU else forked.check_cuda)()
         here = family(catalogue()[by].family).card()
-        known = _measured(table, by, here, of_two_sets="xi" in arrays)
-    dtypes = arguments.DTYPES if dtype is None else (dtype,)
-    wanted = Wanted(known, here, by, dtypes, arguments.real(error), arguments.real(quantile), eps2, checked=checked)
-    scaled = units.scaled(arrays, eps2, on_device=on_device)
-    result, _last.used = (_there if on_device else _here)(scaled, wanted, laps)
-    return (result, _last.used) if return_choice else result
+        return _measured(table, by, here, of_two_sets=of_two_sets), here, by
 
 
 def last_force() -> Used:

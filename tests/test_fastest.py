@@ -26,10 +26,12 @@ from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model import crowds, generators
 from gravbench.model.bodies import Bodies
+from gravbench.model.device import CardKind
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.terminal.choices import render_choices
+from gravbench.toolkits.cuda import CudaFamily
 from gravbench.toolkits.interface import DeviceToolkit
 from gravbench.verdicts import compare, fastest
 from gravbench.verdicts.best import best
@@ -196,6 +198,95 @@ def test_the_packaged_table_has_a_tree_of_the_cpu_for_an_error_of_a_thousandth(n
     (direct,) = [one[2] for one in fitting if one[0].variant == "numba_parallel"]
     assert choice.variant == "barnes_hut_cpu"
     assert seconds < direct / 3
+
+
+# The table of a card
+
+H200, H100 = CardKind("NVIDIA H200", "9.0", 132), CardKind("NVIDIA H100 80GB HBM3", "9.0", 132)
+SMALL_H100, BLACKWELL = CardKind("NVIDIA H100 PCIe", "9.0", 114), CardKind("NVIDIA B200", "10.0", 148)
+ADA, AMPERE = CardKind("NVIDIA GeForce RTX 4090", "8.9", 128), CardKind("NVIDIA A100", "8.0", 108)
+
+
+@pytest.fixture
+def cards(tmp_path, monkeypatch):
+    """Let tables of these cards come with gravbench, each written by the command; return which is used on a card."""
+
+    def have(*kinds):
+        for number, kind in enumerate(kinds):
+            of = (
+                only("cupy", "tiled")
+                .measured[0]
+                .model_copy(
+                    update={
+                        "device": kind.name,
+                        "compute_capability": kind.compute_capability,
+                        "multiprocessors": kind.multiprocessors,
+                    }
+                )
+            )
+            saved(Table(runs=[], threshold=0.02, bodies={}, measured=[of]), tmp_path, f"{number}.yaml")
+        monkeypatch.setattr(fastest, "TABLES", tmp_path)
+        fastest.packaged.cache_clear()
+        return lambda kind: fastest.of_nearest("cupy", kind).card
+
+    yield have
+    monkeypatch.undo()
+    fastest.packaged.cache_clear()
+
+
+def test_a_card_has_its_own_table_or_that_of_the_card_most_like_it(cards):
+    used_on = cards(AMPERE, H200, SMALL_H100, BLACKWELL)
+    for kind in (AMPERE, H200, SMALL_H100, BLACKWELL):
+        assert used_on(kind) == kind
+    # By compute capability, then by multiprocessors, then the first; so too for what is not known.
+    assert used_on(H100) == H200
+    assert used_on(replace(H100, multiprocessors=116)) == SMALL_H100
+    assert used_on(ADA) == H200
+    assert used_on(CardKind("NVIDIA RTX PRO 6000", "12.0", 188)) == BLACKWELL
+    assert used_on(CardKind("NVIDIA A30", "8.0", 56)) == AMPERE
+    assert used_on(CardKind("NVIDIA GH200", "9.0")) == H200
+    assert used_on(CardKind("another maker's")) == AMPERE
+    assert used_on(None) == AMPERE
+    # The name decides first: a part of a card is still that card.
+    assert used_on(replace(H200, multiprocessors=16)) == H200
+    assert fastest.of_nearest("pycuda", H200) is None
+
+
+def test_a_table_is_added_by_adding_a_file(tmp_path, cards, monkeypatch):
+    used_on = cards(H200)
+    assert used_on(H100) == H200
+    store = RecordFile(tmp_path / "run")
+    launched = {"grid_blocks": 264, "blocks_per_multiprocessor": 4, "waves": 0.5}
+    store.append(measured(device=H100.name, compute_capability="9.0", **launched))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["best", "run", "--error", "1", "--save", "h100.yaml"])
+    assert done.exit_code == 0, done.output
+    assert f"h100.yaml: {H100}, cupy" in done.output
+    assert "gravbench.force uses the table of NVIDIA H200 (compute capability 9.0, 132" in " ".join(done.output.split())
+    fastest.packaged.cache_clear()
+    assert used_on(H100) == H100
+    assert used_on(H200) == H200
+    done = CliRunner().invoke(app, ["best", "run", "--error", "1"])
+    assert f"gravbench.force uses its own table on {H100.name}." in " ".join(done.output.split())
+
+
+def test_a_call_says_whose_table_it_used(cards, monkeypatch):
+    cards(H200)
+    monkeypatch.setattr(module, "_among", noting([], 0))
+    for here, words in ((H100, f" by the table on {H200}, not this {H100}"), (H200, " by the table"), (None, " table")):
+        monkeypatch.setattr(CudaFamily, "card", lambda _, here=here: here)
+        _, choice = force(*sphere(9), eps2=EPS2, toolkit="cupy", error=1, return_choice=True)
+        assert (choice.card, choice.here) == (H200, here)
+        assert str(choice).partition(";")[0].endswith(words)
+
+
+@pytest.mark.gpu
+def test_the_card_here_is_what_nvml_says(need_toolkit):
+    need_toolkit("cupy")
+    family = CudaFamily()
+    card, target = family.card(), family.target(family.devices()[0][0])
+    assert (card.name, card.multiprocessors) == (family.devices()[0][0].name, target.multiprocessors)
+    assert target.architecture == f"sm_{card.compute_capability.replace('.', '')}"
 
 
 # Making a table

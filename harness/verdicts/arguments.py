@@ -37,12 +37,13 @@ def softening(eps2: Any) -> float:
     return value
 
 
-def check_accuracy(error: Any, quantile: Any) -> None:
-    """Check that an error is a number above zero, and a quantile one of those that tables have."""
+def accuracy(error: Any, quantile: Any) -> tuple[float, float]:
+    """Return an error, a number above zero, and a quantile, one of those that tables have, as floats."""
     if not _is_number(error) or not error > 0:
         raise InputError(f"error is {one_line(error)}; accepted: a number above 0")
     if not _is_number(quantile) or quantile not in QUANTILES:
         raise InputError(f"quantile is {one_line(quantile)}; accepted: {ACCEPTED_QUANTILES}")
+    return real(error), real(quantile)
 
 
 def check_truth(name: str, value: Any) -> None:
