@@ -206,3 +206,22 @@ def test_a_sample_is_compared_on_the_device(n, factor, queued, libraries, monkey
             "choosing", "preparing", "copying to the device", "evaluation", "copying back", "check",
         ]  # fmt: skip
     assert not toolkit.work
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(queued, libraries, monkeypatch):
+    """As a tree that opens cells by the accelerations that its last bodies had."""
+    before, launched = [np.zeros((0, 4))], []
+
+    def launch(arrays, sums):
+        launched.append(1)
+        summing(1.0 if np.array_equal(before[0], arrays) else 1.1)(arrays, sums)
+        before[0] = arrays.copy()
+
+    _, options = queued(launch)
+    monkeypatch.setattr(module, "_part_of_sums", lambda _: Emulator(Part("force_on_rows"), "float64", libraries))
+    position, mass = sphere(200)
+    for count, bodies in ((2, position), (3, position), (5, -position), (6, -position)):
+        result, used = force(bodies, mass, **options, error=0.01, return_choice=True)
+        assert (used.variant, used.refuted, len(launched)) == ("tensor_half", (), count)
+        assert errors_of(result, bodies, mass, "float32").error_max < 1e-4

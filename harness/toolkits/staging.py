@@ -15,7 +15,7 @@ class Staging:
     """Page-locked arrays in the layout of what a variant has prepared, kept with it."""
 
     def __init__(self, toolkit: CudaToolkit, prepared: Prepared) -> None:
-        """Allocate for a toolkit that ``queues_copies``."""
+        """Allocate for a toolkit that ``queues_copies``, and contiguous arrays."""
         self._toolkit, self._prepared = toolkit, prepared
         self._bodies = self._like(prepared.bodies)
         self._sums = self._like(prepared.accelerations)
@@ -23,7 +23,7 @@ class Staging:
     def _like(self, arrays: Any) -> Any:
         if isinstance(arrays, tuple):
             return tuple(self._like(array) for array in arrays)
-        return self._toolkit.host_array(arrays.shape, self._toolkit.real, pinned=True)
+        return self._toolkit.host_array(arrays.shape, arrays.dtype, pinned=True)
 
     def send(self, scaled: Scaled) -> None:
         """Write the bodies and queue their copies, each block of rows as soon as it is written.
