@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError
 from gravbench.model import units
-from gravbench.model.array_likes import is_cupy, one_line, real_array
+from gravbench.model.array_likes import is_cupy, one_line
 from gravbench.model.bodies import Bodies
 from gravbench.model.crowds import Kind, is_for_any
+from gravbench.model.device import CardKind
 from gravbench.model.fork_lock import ForkLock
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, Source, discover
 from gravbench.toolkits import buffers, forked, parts
 from gravbench.toolkits.devices import family
-from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
+from gravbench.toolkits.interface import CudaToolkit, DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.toolkits.parts import BLOCK, Part
-from gravbench.verdicts import fastest
+from gravbench.toolkits.row_sums import RowSums
+from gravbench.toolkits.staging import Staging
+from gravbench.verdicts import arguments, fastest, promise, used
 from gravbench.verdicts.fastest import Choice, Measured
-from gravbench.verdicts.question import ACCEPTED_QUANTILES, ERROR
-from gravbench.verdicts.used import Used, Wanted
+from gravbench.verdicts.promise import Sample
+from gravbench.verdicts.question import ERROR
+from gravbench.verdicts.used import Checked, Laps, Used, Wanted
 
 CUPY = "cupy"
-DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 KEPT = 8
 """Sizes, softenings and variants for which arrays stay allocated, those used last."""
 
+REMEMBERED = 64
+"""Sizes, softenings and questions for which it is remembered which choices kept their promise."""
+
 _one_at_a_time = ForkLock()
+_last = threading.local()
 
 
 def force(
@@ -51,30 +59,35 @@ def force(
     toolkit: str | None = None,
     dtype: Any = None,
     table: Path | str | None = None,
+    checked: bool = True,
     return_choice: bool = False,
 ) -> Any:
     """Add up what bodies j contribute at bodies i: a_i = sum of m_j (x_j - x_i) / (|x_j - x_i|^2 + eps2)^(3/2), G = 1.
 
-    Lengths and masses may have any unit. Several threads may call it, and wait for one another (with PyCUDA, only the
-    thread that called first may call it). A body in both sets does not pull itself.
+    Lengths and masses may have any unit. Threads wait for one another (with PyCUDA, only the first may call it). A body
+    in both sets does not pull itself. Of all that ``np.asarray`` makes real numbers of, the result is a NumPy array.
+    CuPy arrays stay on their device, as does the result: a direct sum, or what is not ``checked``, is queued, and NaN
+    where a number is not finite or leaves the number type. docs/how-to/choose.md says what a first call waits for.
 
-    For all that ``np.asarray`` makes real numbers of, the result is a NumPy array. CuPy arrays stay on their device,
-    and the result is a CuPy array, returned before it is computed: where a number is not finite or leaves the number
-    type, it is NaN. What is checked when, and what a first call waits for, is in docs/how-to/choose.md.
+    The table's errors are those of Plummer spheres. So each call checks what is no direct sum: of a random sample, a
+    body out of each of 128 to 1,024 equal parts (fewer of more bodies), accelerations are compared with direct sums in
+    float64. If more exceed ``error`` than chance explains once in 10,000 samples of bodies of which a fraction
+    ``quantile`` is within it (binomial; for 1, a single one is enough), the next more accurate choice is taken, at last
+    a direct sum; later calls with the same n, eps2, toolkit, table, dtype, error and quantile begin there. For quantile
+    1, a sample of m bodies misses with a chance of (1 - f)^m that a fraction f of all exceeds the error.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
         mj: their masses, shape (n_j,).
         xi: positions of the bodies that are pulled, shape (n_i, 3). None: the same bodies.
         eps2: softening length squared, more than zero.
-        error: the largest acceptable relative error of the acceleration of a body, for the bodies of the table.
+        error: the largest acceptable relative error of the acceleration of a body, as rounded to the number type.
         quantile: the fraction of the bodies that ``error`` applies to: 0.5, 0.9, 0.99, or 1, all of them.
-        toolkit: cupy, pycuda, numba or cpu. The default is the first of cupy and numba that is installed if there is a
-            GPU, otherwise cpu; for CuPy arrays it is cupy.
-        dtype: number type of the computation and the result: float32 or float64, as text or NumPy's type. The default
-            is the faster one that is accurate enough and holds the numbers.
-        table: a file that ``gravbench best RUN --save FILE`` wrote; by default one for an H200 and a 16-core host.
-        return_choice: return what was used too.
+        toolkit: cupy, pycuda, numba or cpu; by default cupy or else numba if there is a GPU and it is installed.
+        dtype: float32 or float64, as text or NumPy's type; by default the faster that is accurate enough and holds all.
+        table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of the card most like this one.
+        checked: check a sample of the bodies, and for CuPy arrays wait for that. False trusts the table.
+        return_choice: return what was used too, which ``last_force`` also returns.
 
     Returns:
         Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``.
@@ -84,49 +97,146 @@ def force(
         ToolkitMissingError: the toolkit cannot be used here.
         ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """
-    dtype, eps2 = _number_type(dtype), _softening(eps2)
-    _check_accuracy(error, quantile)
-    arrays = _arrays(xj, mj, xi)
+    laps = Laps()
+    dtype, eps2 = arguments.number_type(dtype), arguments.softening(eps2)
+    accuracy = arguments.accuracy(error, quantile)
+    arguments.check_truth("checked", checked)
+    arrays = arguments.arrays(xj, mj, xi)
     on_device = is_cupy(arrays["xj"])
+    found = _found(table, toolkit, on_device=on_device, of_two_sets="xi" in arrays)
+    wanted = Wanted(*found, arguments.DTYPES if dtype is None else (dtype,), *accuracy, eps2, checked=checked)
+    scaled = units.scaled(arrays, eps2, on_device=on_device)
+    result, _last.used = (_there if on_device else _here)(scaled, wanted, laps)
+    return (result, _last.used) if return_choice else result
+
+
+def _found(
+    table: Any, toolkit: Any, *, on_device: bool, of_two_sets: bool
+) -> tuple[Measured | None, CardKind | None, str]:
+    """Return what the table has of the toolkit, the device, and the toolkit."""
     with _one_at_a_time:  # a first call imports modules, which neither another thread nor a forked process may need
         by = _toolkit(toolkit, on_device=on_device)
         (forked.check_threads if by == CPU else forked.check_cuda)()
-        known = _measured(table, by, of_two_sets="xi" in arrays)
-    wanted = Wanted(known, by, DTYPES if dtype is None else (dtype,), _real(error), _real(quantile))
-    scaled = units.scaled(arrays, eps2, on_device=on_device)
-    result, used = _there(scaled, wanted) if on_device else _here(scaled, wanted)
-    return (result, used) if return_choice else result
+        here = family(catalogue()[by].family).card()
+        return _measured(table, by, here, of_two_sets=of_two_sets), here, by
 
 
-def _check_accuracy(error: Any, quantile: Any) -> None:
-    if not _is_number(error) or not error > 0:
-        raise InputError(f"error is {one_line(error)}; accepted: a number above 0")
-    if not _is_number(quantile) or quantile not in QUANTILES:
-        raise InputError(f"quantile is {one_line(quantile)}; accepted: {ACCEPTED_QUANTILES}")
+def last_force() -> Used:
+    """Return what the last call of ``force`` in this thread used; printed, it says so in words.
+
+    Raises:
+        InputError: this thread has not called ``force``.
+    """
+    if not hasattr(_last, "used"):
+        raise InputError("last_force: this thread has not called force yet; accepted: a call of force before it")
+    latest: Used = _last.used
+    return latest
 
 
-def _arrays(xj: Any, mj: Any, xi: Any) -> dict[str, Any]:
-    """Return the arrays of numbers by their names; no ``xi`` if it is the same bodies as ``xj``."""
-    given = {"xj": xj, "mj": mj} if xi is None or xi is xj else {"xj": xj, "mj": mj, "xi": xi}
-    arrays = {name: real_array(name, values) for name, values in given.items()}
-    _check_together(arrays)
-    return arrays
+@dataclass(slots=True)
+class _Memory:
+    """What calls of one size, softening and question remember.
+
+    ``below``: the errors that choices of ``known`` have to be below, since larger ones did not keep their promise.
+    """
+
+    known: Measured | None
+    below: float = math.inf
+    fitting: dict[Any, list[tuple[Choice, float, float]]] = field(default_factory=dict)
+    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
 
 
-def _here(scaled: units.Scaled, wanted: Wanted) -> tuple[Any, Used]:
+@lru_cache(maxsize=REMEMBERED)
+def _memory(n: int, question: tuple[Any, ...], known: int) -> _Memory:  # noqa: ARG001 - these are what is kept for
+    return _Memory(None)
+
+
+def _remembered(wanted: Wanted, n: int) -> _Memory:
+    memory = _memory(n, wanted.question, id(wanted.known))
+    if memory.known is not wanted.known:  # which was freed, and another has its place
+        memory.known, memory.below, memory.fitting = wanted.known, math.inf, {}
+    return memory
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What was computed last, and what checks found, the last one of it."""
+
+    result: Any
+    choice: Choice | None
+    dtype: Dtype
+    checks: list[Checked]
+
+
+def _answered(
+    wanted: Wanted,
+    n: int,
+    memory: _Memory,
+    laps: Laps,
+    choose: Callable[[], tuple[Choice | None, Dtype]],
+    compute: Callable[[Choice | None, Dtype], Any],
+    check: Callable[[Choice, Any, NDArray[np.int64]], Sample | None],
+) -> _Answer:
+    """Compute by one choice after another, until one keeps its promise."""
+    checks: list[Checked] = []
+    while True:
+        choice, dtype = choose()
+        laps.lap(used.CHOOSING)
+        result = compute(choice, dtype)
+        if choice is None or not _is_checked(wanted, choice):
+            return _Answer(result, choice, dtype, checks)
+        rows = promise.drawn(n, promise.rows_of(n, _pairs(wanted.toolkit)), memory.generator)
+        sample = check(choice, result, rows)
+        laps.lap(used.CHECK)
+        if sample and sample.refutes:
+            # Some trees open cells by the accelerations of the call before, which may have had other bodies.
+            result = compute(choice, dtype)
+            sample = check(choice, result, rows)
+            laps.lap(used.CHECK)
+        if sample:
+            checks.append(Checked(choice, sample))
+        if sample is None or not sample.refutes:
+            return _Answer(result, choice, dtype, checks)
+        memory.below, _ = wanted.of_table(choice, n)
+
+
+def _pairs(toolkit: str) -> int:
+    """Return how many pairs of bodies a check may compute: on a GPU by a kernel of CuPy's, otherwise on the host."""
+    return promise.PAIRS_ON_DEVICE if toolkit == CUPY else promise.PAIRS_ON_HOST
+
+
+def _is_checked(wanted: Wanted, choice: Choice) -> bool:
+    """Tell whether a sample of what a choice computes is compared: of all but direct sums."""
+    return wanted.checked and not discover()[choice.variant].accepted(choice.dtype, choice.axes).of_rounding
+
+
+def _here(scaled: units.Scaled, wanted: Wanted, laps: Laps) -> tuple[Any, Used]:
     """Compute for arrays on the host; say what was used."""
-    held = [dtype for dtype in wanted.dtypes if scaled.is_held(dtype)]
+    held = tuple(dtype for dtype in wanted.dtypes if scaled.is_held(dtype))
     if not held:
         raise InputError(scaled.objection(wanted.dtypes[-1]))
-    sets = scaled.arrays
+    kind = Kind(scaled.given["mj"], scaled.given["xj"], scaled.extent)
     with _one_at_a_time:
-        choice, dtype = _choose(wanted, held, len(sets["mj"]), Kind(sets["mj"], sets["xj"]))
-        result = _computed(sets, scaled.eps2, wanted.toolkit, choice, dtype, on_device=False)
+        memory = _remembered(wanted, scaled.n)
+        answer = _answered(
+            wanted,
+            scaled.n,
+            memory,
+            laps,
+            lambda: _choose(wanted, held, scaled.n, kind, memory),
+            lambda choice, dtype: _computed_here(scaled, wanted.toolkit, choice, dtype, laps),
+            lambda choice, result, rows: _sample(scaled, wanted, choice, rows, result),
+        )
+        result, dtype = answer.result, answer.dtype
         faint = scaled.faint(dtype, result, wanted.error)
-        if faint.any():
+        if faint is not None:
             result = _with_more_digits(result, faint, scaled, wanted, dtype, held[-1])
-    result = scaled.restored(result, wanted.dtypes)
-    return result, wanted.used(choice, dtype, len(sets["mj"]), result.dtype.name, int(faint.sum()))
+        result = scaled.restored(result, wanted.dtypes)  # into a new array: the next call writes over the other
+    laps.lap(used.COPYING_BACK)
+    in_float64 = 0 if faint is None else int(faint.sum())
+    return result, wanted.used(
+        answer.choice, dtype, scaled.n, result.dtype.name, in_float64, checks=answer.checks, laps=laps
+    )
 
 
 def _with_more_digits(
@@ -140,30 +250,54 @@ def _with_more_digits(
     if larger == dtype:
         raise InputError(scaled.objection(dtype))
     sets = scaled.arrays
-    pulled = sets.get("xi", sets["xj"])[faint]
-    again = _between(sets["xj"], sets["mj"], pulled, scaled.eps2, wanted.toolkit, larger, on_device=False)
-    if scaled.faint(larger, again, wanted.error).any():
+    again = _between(scaled, sets.get("xi", sets["xj"])[faint], wanted.toolkit, larger, on_device=False)
+    if scaled.faint(larger, again, wanted.error) is not None:
         raise InputError(scaled.objection(larger))
     result = result.astype(again.dtype)
     result[faint] = again
     return result
 
 
-def _there(scaled: units.Scaled, wanted: Wanted) -> tuple[Any, Used]:
-    """Compute for arrays on the device, without waiting for it if a variant is prepared; say what is used."""
-    sets, n = scaled.arrays, len(scaled.arrays["mj"])
+def _there(scaled: units.Scaled, wanted: Wanted, laps: Laps) -> tuple[Any, Used]:
+    """Compute for arrays on the device, and wait for it to prepare a variant or to check a sample; say what is used."""
+
+    @cache
+    def is_held(dtype: Dtype, *, of_any_mass: bool) -> Any:
+        held = scaled.is_held(dtype)
+        return held if of_any_mass else held & (scaled.arrays["mj"].min() >= 0)
+
+    def valid(choice: Choice | None, dtype: Dtype) -> Any:
+        return is_held(dtype, of_any_mass=choice is None or _is_for_any(choice))
+
     with _one_at_a_time:
-        choice, dtype = _choose(wanted, wanted.dtypes, n, Kind())
-        if choice and not is_for_any(discover()[choice.variant]):
-            opened = _opened(wanted.toolkit, choice.variant, choice.dtype)
-            choice, dtype = _choose(wanted, wanted.dtypes, n, _kind_there(opened, choice, sets, scaled.eps2))
-        valid = scaled.is_held(dtype)
-        if choice and not is_for_any(discover()[choice.variant]):
-            valid = valid & (sets["mj"].min() >= 0)
-        if choice:
-            sets = scaled.or_line(valid)
-        result = _computed(sets, scaled.eps2, wanted.toolkit, choice, dtype, on_device=True)
-    return scaled.restored_there(result, dtype, valid, wanted.error), wanted.used(choice, dtype, n, dtype)
+        memory = _remembered(wanted, scaled.n)
+        answer = _answered(
+            wanted,
+            scaled.n,
+            memory,
+            laps,
+            lambda: _choose_there(scaled, wanted, memory),
+            lambda choice, dtype: _computed_there(scaled, wanted, choice, dtype, valid(choice, dtype), laps),
+            lambda choice, result, rows: _sample(
+                scaled, wanted, choice, rows, result, valid=valid(choice, choice.dtype)
+            ),
+        )
+        choice, dtype = answer.choice, answer.dtype
+        result = scaled.restored_there(answer.result, dtype, valid(choice, dtype), wanted.error)
+    return result, wanted.used(choice, dtype, scaled.n, dtype, checks=answer.checks, laps=laps)
+
+
+def _is_for_any(choice: Choice) -> bool:
+    return is_for_any(discover()[choice.variant])
+
+
+def _choose_there(scaled: units.Scaled, wanted: Wanted, memory: _Memory) -> tuple[Choice | None, Dtype]:
+    """Choose for arrays on the device: for what does not suit all bodies, look at these unless some did suit it."""
+    choice, dtype = _choose(wanted, wanted.dtypes, scaled.n, Kind(), memory)
+    if choice is None or _is_for_any(choice):
+        return choice, dtype
+    opened = _opened(wanted.toolkit, choice.variant, choice.dtype)
+    return _choose(wanted, wanted.dtypes, scaled.n, _kind_there(opened, choice, scaled), memory)
 
 
 @dataclass(slots=True)
@@ -178,15 +312,18 @@ def _seen(n: int, eps2: float, queue: Any) -> _Seen:  # noqa: ARG001 - these are
     return _Seen()
 
 
-def _kind_there(opened: DeviceToolkit, choice: Choice, sets: Mapping[str, Any], eps2: float) -> Kind:
+def _kind_there(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled) -> Kind:
     """Check bodies on the device before a choice that does not suit all is first used for so many; wait for it."""
-    seen = _seen(len(sets["mj"]), eps2, opened.queue)
+    seen, sets = _seen(scaled.n, scaled.eps2, opened.queue), scaled.arrays
     if seen.kind is None or not seen.kind.suits(choice.variant, choice.axes):
-        seen.kind = Kind(opened.download(sets["mj"]), opened.download(sets["xj"]), lasting=True)
+        with np.errstate(invalid="ignore"):
+            seen.kind = Kind(opened.download(sets["mj"]), opened.download(sets["xj"]), lasting=True)
     return seen.kind
 
 
-def _choose(wanted: Wanted, dtypes: Sequence[Dtype], n: int, kind: Kind) -> tuple[Choice | None, Dtype]:
+def _choose(
+    wanted: Wanted, dtypes: Sequence[Dtype], n: int, kind: Kind, memory: _Memory
+) -> tuple[Choice | None, Dtype]:
     """Return the fastest choice of the table that is right enough, and the number type.
 
     What the table does not have is None: the kernel for two sets, which is as right as every direct sum has to be.
@@ -195,7 +332,12 @@ def _choose(wanted: Wanted, dtypes: Sequence[Dtype], n: int, kind: Kind) -> tupl
     known, quantile = wanted.known, wanted.quantile
 
     def able(quantile: float) -> list[tuple[Choice, float, float]]:
-        return known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
+        key = tuple(dtypes), kind.equal_masses, quantile
+        if key not in memory.fitting:
+            memory.fitting[key] = (
+                known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
+            )
+        return memory.fitting[key]
 
     fitting = able(quantile)
     if not fitting and (there := [f"{other:g}" for other in QUANTILES if able(other)]):
@@ -206,7 +348,7 @@ def _choose(wanted: Wanted, dtypes: Sequence[Dtype], n: int, kind: Kind) -> tupl
     right = [
         (seconds, choice)
         for choice, its_error, seconds in fitting
-        if its_error <= wanted.error and kind.suits(choice.variant, choice.axes)
+        if its_error <= wanted.error and its_error < memory.below and kind.suits(choice.variant, choice.axes)
     ]
     if right:
         choice = min(right, key=lambda pair: pair[0])[1]
@@ -215,6 +357,12 @@ def _choose(wanted: Wanted, dtypes: Sequence[Dtype], n: int, kind: Kind) -> tupl
         if DIRECT_SUM[dtype].max <= wanted.error:
             return None, dtype
     at = "" if quantile == LARGEST else f" at quantile {quantile:g}"
+    if memory.below < math.inf:
+        raise InputError(
+            f"error is {wanted.error:g}{at}: a sample of the {n:,} bodies shows larger errors, and the table has "
+            f"no more accurate variant for {wanted.toolkit} in {' or '.join(dtypes)}; accepted: a larger error, or "
+            f"another dtype"
+        )
     least = min([*(DIRECT_SUM[dtype].max for dtype in dtypes), *(its_error for _, its_error, _ in fitting)])
     raise InputError(
         f"error is {wanted.error:g}{at}: no variant for {wanted.toolkit} in {' or '.join(dtypes)} is known to be this "
@@ -222,50 +370,165 @@ def _choose(wanted: Wanted, dtypes: Sequence[Dtype], n: int, kind: Kind) -> tupl
     )
 
 
-def _computed(
-    sets: Mapping[str, Any], eps2: float, toolkit: str, choice: Choice | None, dtype: Dtype, *, on_device: bool
-) -> Any:
-    """Compute the accelerations by a choice, or without one by the kernel for two sets."""
+def _computed_here(scaled: units.Scaled, toolkit: str, choice: Choice | None, dtype: Dtype, laps: Laps) -> Any:
+    """Compute by a choice, or without one by the kernel for two sets; an array that the next call may write over."""
     if choice:
-        return _among(sets["xj"], sets["mj"], eps2, toolkit, choice, on_device=on_device)
-    xi = sets.get("xi", sets["xj"])
-    return _between(sets["xj"], sets["mj"], xi, eps2, toolkit, dtype, on_device=on_device)
+        return _among(scaled, toolkit, choice, laps)
+    result = _between(scaled, None, toolkit, dtype, on_device=False)
+    laps.lap(used.EVALUATION)
+    return result
 
 
-def _among(xj: Any, mj: Any, eps2: float, toolkit: str, choice: Choice, *, on_device: bool) -> Any:
+def _computed_there(
+    scaled: units.Scaled, wanted: Wanted, choice: Choice | None, dtype: Dtype, valid: Any, laps: Laps
+) -> Any:
+    """Compute on the device by a choice, or without one by the kernel for two sets."""
+    if choice is None:
+        result = _between(scaled, None, wanted.toolkit, dtype, on_device=True)
+        laps.lap(used.QUEUEING)
+        return result
+    waits = _is_checked(wanted, choice)
+    return _among(scaled, wanted.toolkit, choice, laps, valid=valid, on_device=True, waits=waits)
+
+
+def _among(
+    scaled: units.Scaled,
+    toolkit: str,
+    choice: Choice,
+    laps: Laps,
+    *,
+    valid: Any = None,
+    on_device: bool = False,
+    waits: bool = True,
+) -> Any:
+    """Compute by a variant, and keep what it has prepared; return accelerations, shape (n, 3).
+
+    Those of arrays on the host may be written over by the next call. Of those on the device, which are all NaN unless
+    ``valid``, a truth value there, a variant that has not been prepared yet sees none.
+    """
     opened = _opened(toolkit, choice.variant, choice.dtype)
-    variant = discover()[choice.variant]
-    if variant.on_host:
+    if discover()[choice.variant].on_host:
         forked.check_threads()
-    kept = _kept(opened, choice.variant, tuple(choice.axes.items()), len(xj), eps2, opened.queue)
+    kept = _kept_for(opened, choice, scaled)
     if kept.prepared is None:
-        position, mass = (opened.download(array) if on_device else array for array in (xj, mj))
-        # Some variants launch when they are prepared, and make room for what they find: with no other bodies.
-        bodies = Bodies(abs(mass), position, np.zeros_like(position), math.sqrt(eps2))
-        kept.prepared = variant.prepare(opened, bodies, **choice.axes)
+        if on_device and not opened.download(valid):
+            return opened.upload(np.full((scaled.n, 3), np.nan))
+        kept.prepared = _prepared(opened, choice, scaled, on_device=on_device)
+        laps.lap(used.PREPARING)
+    if on_device:
+        return _launched_there(opened, kept.prepared, scaled.or_line(valid), laps, waits=waits)
+    return _launched_here(opened, kept, scaled, laps)
+
+
+def _prepared(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled, *, on_device: bool) -> Prepared:
+    """Prepare a variant with the bodies given: some launch then, and make room for what they find."""
+    sets = scaled.arrays
+    position, mass = (opened.download(sets[name]) if on_device else sets[name] for name in ("xj", "mj"))
+    bodies = Bodies(abs(mass), position, np.zeros_like(position), math.sqrt(scaled.eps2))
+    return discover()[choice.variant].prepare(opened, bodies, **choice.axes)
+
+
+def _launched_here(opened: DeviceToolkit, kept: _Kept, scaled: units.Scaled, laps: Laps) -> Any:
+    """Write bodies of the host, launch, and return what was found as rows on the host."""
     prepared = kept.prepared
-    if prepared.on_host and on_device:
-        return opened.upload(_launched(opened, prepared, opened.download(xj), opened.download(mj), there=True))
-    return _launched(opened, prepared, xj, mj, there=prepared.on_host or on_device or toolkit == CPU)
-
-
-def _launched(opened: DeviceToolkit, prepared: Prepared, xj: Any, mj: Any, *, there: bool) -> Any:
-    """Write the bodies, launch, and copy what was found; ``there``: the arrays are where those of the variant are."""
-    if there:
-        buffers.fill(prepared.bodies, xj, mj)
-        prepared.launch()
-        return buffers.sums_there(opened, prepared)
-    buffers.write_bodies(opened, prepared, buffers.host_rows(opened, prepared, xj, mj))
+    assert prepared is not None
+    on_host = prepared.on_host or opened.name == CPU
+    if on_host:
+        scaled.fill(prepared.bodies)
+    elif isinstance(opened, CudaToolkit) and opened.queues_copies:
+        kept.staging = kept.staging or Staging(opened, prepared)
+        kept.staging.send(scaled)
+    else:
+        buffers.write_bodies(opened, prepared, buffers.host_rows(opened, prepared, scaled))
+    laps.lap(used.COPYING_THERE)
     prepared.launch()
-    return buffers.sums(opened, prepared).copy()
+    if not on_host:
+        _wait(opened)
+    laps.lap(used.EVALUATION)
+    if on_host:
+        return _rows(prepared.accelerations)
+    sums = _rows(kept.staging.fetch()) if kept.staging else buffers.sums(opened, prepared)
+    laps.lap(used.COPYING_BACK)
+    return sums
 
 
-def _between(xj: Any, mj: Any, xi: Any, eps2: float, toolkit: str, dtype: Dtype, *, on_device: bool) -> Any:
+def _launched_there(opened: DeviceToolkit, prepared: Prepared, scaled: units.Scaled, laps: Laps, *, waits: bool) -> Any:
+    """Write bodies of the device, launch, and return what was found as rows in a new array on the device."""
+    sets = scaled.arrays
+    position, mass = (opened.download(sets[name]) if prepared.on_host else sets[name] for name in ("xj", "mj"))
+    buffers.fill(prepared.bodies, position, mass)
+    prepared.launch()
+    sums = buffers.sums_there(opened, prepared)
+    if waits:
+        _wait(opened)
+    laps.lap(used.EVALUATION if waits else used.QUEUEING)
+    return opened.upload(sums) if prepared.on_host else sums
+
+
+def _wait(opened: DeviceToolkit) -> None:
+    """Wait for what this call has launched."""
+    if isinstance(opened, CudaToolkit) and opened.queues_copies:
+        opened.wait(None)
+    else:
+        opened.synchronize()
+
+
+def _rows(sums: Any) -> Any:
+    """Return accelerations as rows, shape (n, 3), of arrays of the host in the layout of a variant."""
+    return np.stack(sums, axis=1) if isinstance(sums, tuple) else sums[:, :3]
+
+
+def _sample(
+    scaled: units.Scaled, wanted: Wanted, choice: Choice, rows: Any, result: Any, *, valid: Any = None
+) -> Sample | None:
+    """Compare ``rows`` of what a choice computed with sums in float64, and wait; None where nothing is right.
+
+    ``result`` is on the host unless there is ``valid``, a truth value on the device. Bodies of which underflow may lose
+    more than the error are left out: they are computed again in float64, or NaN.
+    """
+    n, eps2 = scaled.n, scaled.eps2
+    opened = _opened(wanted.toolkit, choice.variant, choice.dtype)
+    if valid is not None and not opened.download(valid):
+        return None
+    kept = _kept_for(opened, choice, scaled)
+    assert kept.prepared is not None
+    on_host = kept.prepared.on_host or not (isinstance(opened, CudaToolkit) and opened.queues_copies)
+    if on_host:
+        found = (result if valid is None else opened.download(result))[rows]
+        exact = _exact_on_host(opened, kept.prepared, rows, float(opened.real(eps2)))
+    else:
+        kept.row_sums = kept.row_sums or RowSums(
+            _part_of_sums(wanted.toolkit), kept.prepared, opened.real, n, len(rows)
+        )
+        found, exact = kept.row_sums.of(rows, float(opened.real(eps2)))
+    lost = float(scaled.lost(choice.dtype) if valid is None else opened.download(scaled.lost(choice.dtype)))
+    if lost:
+        is_left = ~units.is_faint(choice.dtype, found, lost, wanted.error)
+        found, exact = found[is_left], exact[is_left]
+    return promise.judged(found, exact, n, wanted.error, wanted.quantile) if len(found) else None
+
+
+def _exact_on_host(opened: DeviceToolkit, prepared: Prepared, rows: Any, eps2: float) -> NDArray[np.float64]:
+    """Return sums in float64 for some bodies, as the variant has them, by the host's kernel for two sets."""
+    forked.check_threads()
+    host, kernel = _part(CPU, "float64")
+    columns = buffers.bodies(host if prepared.on_host else opened, prepared).T.astype(np.float64)
+    position, mass = np.ascontiguousarray(columns[:3].T), np.ascontiguousarray(columns[3])
+    result = np.empty((len(rows), 3))
+    sizes = np.int32(len(mass)), np.int32(len(rows))
+    parts.launch(host, kernel, len(rows), position, mass, position[rows], result, *sizes, np.float64(eps2))
+    return result
+
+
+def _between(scaled: units.Scaled, pulled: Any, toolkit: str, dtype: Dtype, *, on_device: bool) -> Any:
+    """Compute by the kernel for two sets: on ``pulled``, or on all bodies that are to be pulled."""
     opened, kernel = _part(toolkit, dtype)
+    sets = scaled.arrays
+    xj, mj, xi = sets["xj"], sets["mj"], sets.get("xi", sets["xj"]) if pulled is None else pulled
     result = opened.empty(len(xi), 3)
     own = [opened.upload(array) for array in (xj, mj, xi)]
     sizes = np.int32(len(xj)), np.int32(len(xi))
-    parts.launch(opened, kernel, len(xi), *own, result, *sizes, opened.real(eps2))
+    parts.launch(opened, kernel, len(xi), *own, result, *sizes, opened.real(scaled.eps2))
     return result if on_device else opened.download(result)
 
 
@@ -274,6 +537,15 @@ def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
     """Compile once per process."""
     opened = _open(toolkit, Part("force_between"), dtype)
     return opened, opened.compile("force_between", P=BLOCK)
+
+
+@cache
+def _part_of_sums(toolkit: str) -> CudaToolkit:
+    """Open once per process: what adds up the sums that samples are compared with."""
+    opened = _open(toolkit, Part("force_on_rows"), "float64")
+    assert isinstance(opened, CudaToolkit)
+    keeping_kernels(opened)
+    return opened
 
 
 @cache
@@ -292,9 +564,15 @@ def _open(toolkit: str, source: Source, dtype: Dtype) -> DeviceToolkit:
 
 @dataclass(slots=True)
 class _Kept:
-    """What a variant has prepared, None before its first bodies."""
+    """What a variant has prepared, None before its first bodies, and arrays beside it that were needed for it."""
 
     prepared: Prepared | None = None
+    staging: Staging | None = None
+    row_sums: RowSums | None = None
+
+
+def _kept_for(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled) -> _Kept:
+    return _kept(opened, choice.variant, tuple(choice.axes.items()), scaled.n, scaled.eps2, opened.queue)
 
 
 @lru_cache(maxsize=KEPT)
@@ -316,7 +594,7 @@ def _default() -> str:
 
 
 def _toolkit(toolkit: Any, *, on_device: bool) -> str:
-    _check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
+    arguments.check_word("toolkit", toolkit, [name for name, entry in catalogue().items() if entry.in_force])
     if not on_device:
         return toolkit or _default()
     if toolkit not in (None, CUPY):
@@ -324,59 +602,11 @@ def _toolkit(toolkit: Any, *, on_device: bool) -> str:
     return CUPY
 
 
-def _measured(table: Any, toolkit: str, *, of_two_sets: bool) -> Measured | None:
+def _measured(table: Any, toolkit: str, here: CardKind | None, *, of_two_sets: bool) -> Measured | None:
     """Return what the table has of a toolkit; nothing for two sets, for which a table is only checked."""
     if table is not None and not isinstance(table, str | Path):
         raise InputError(f"table is {one_line(table)}; accepted: the path of a file, as text or a Path")
     if of_two_sets and table is None:
         return None
-    known = fastest.read(fastest.PACKAGED if table is None else Path(table)).of(toolkit)
+    known = fastest.of_nearest(toolkit, here) if table is None else fastest.read(Path(table)).of(toolkit)
     return None if of_two_sets else known
-
-
-def _check_word(name: str, word: Any, accepted: Sequence[str]) -> None:
-    # A number type of NumPy equals its name, and an array is neither equal to it nor not.
-    if word is not None and not (isinstance(word, str) and word in accepted):
-        raise InputError(f"{name} is {one_line(word)}; {nearest(one_line(word), list(accepted))}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _real(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _number_type(dtype: Any) -> Any:
-    """Return the name of a number type, which may be given as NumPy's; None as it is."""
-    if isinstance(dtype, type | np.dtype):
-        with suppress(TypeError):
-            dtype = np.dtype(dtype).name
-    _check_word("dtype", dtype, DTYPES)
-    return dtype
-
-
-def _softening(eps2: Any) -> float:
-    """Return it as a float."""
-    if not _is_number(eps2):
-        raise InputError(f"eps2 is {one_line(eps2)}; accepted: a number")
-    value = _real(eps2)
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"eps2 is {value}; accepted: a finite number above 0")
-    return value
-
-
-def _check_together(arrays: Mapping[str, Any]) -> None:
-    """Check that there is a mass for each position, and that all arrays are CuPy's, or none."""
-    masses, bodies = len(arrays["mj"]), len(arrays["xj"])
-    if masses != bodies:
-        raise InputError(f"mj has {masses} masses for {bodies} positions xj; accepted: one mass per position")
-    of_cupy = [name for name, array in arrays.items() if is_cupy(array)]
-    if of_cupy not in ([], list(arrays)):
-        raise InputError(
-            f"of {', '.join(arrays)}, only {', '.join(of_cupy)} is on CuPy; accepted: all CuPy arrays, or none"
-        )

@@ -589,7 +589,8 @@ def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypa
     short, full = (gravbench("best", f"h200/{name}", *words).stdout for words in ((), ("--full",)))
     # One line more says that all rows are by an older method.
     by_older_method = "measured every row" in short
-    assert short.count("\n") <= max(56, 15 * short.count("\nUse ")) + by_older_method
+    of_tables = short.count("gravbench.force uses")
+    assert short.count("\n") <= max(56, 15 * short.count("\nUse ")) + by_older_method + of_tables
     assert short.count("\nUse ") == full.count("\nUse ") >= 1
     assert "but cannot be distinguished from it" in flat(full)
     assert "UNCLEAR N: N others are " in short

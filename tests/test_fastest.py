@@ -26,10 +26,12 @@ from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model import crowds, generators
 from gravbench.model.bodies import Bodies
+from gravbench.model.device import CardKind
 from gravbench.model.record import LARGEST, QUANTILES
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.terminal.choices import render_choices
+from gravbench.toolkits.cuda import CudaFamily
 from gravbench.toolkits.interface import DeviceToolkit
 from gravbench.verdicts import compare, fastest
 from gravbench.verdicts.best import best
@@ -42,8 +44,11 @@ from test_compare import record
 
 VARIANTS = discover()
 DEFAULTS = {name: one.defaults for name, one in VARIANTS.items()}
-PACKAGED = fastest.read(fastest.PACKAGED)
-RUNS = [Run(name, RecordFile(ROOT / "reports" / name).read()) for name in PACKAGED.runs]
+TABLES = {path.stem: fastest.read(path) for path in sorted(fastest.TABLES.glob("*.yaml"))}
+MEASURED = [of for table in TABLES.values() for of in table.measured]
+NAMES = sorted({name for table in TABLES.values() for name in table.runs})
+RUNS = [Run(name, RecordFile(ROOT / "reports" / name).read()) for name in NAMES]
+GPU_TABLE, CPU_TABLE = TABLES["nvidia_h200"], TABLES["intel_xeon_16_cores"]
 KNOWN = Uncertainties([run.records for run in RUNS], lambda one: one.device or "")
 UP = Context(prec=fastest.ERROR_DIGITS, rounding=ROUND_UP)
 EPS2 = 0.0025
@@ -76,9 +81,9 @@ def only(toolkit, variant, dtype="float32", **axes):
 def noting(found, place):
     """Stand in for a function of the module that computes, and note one of its arguments."""
 
-    def computed(position, *arguments, **_):
-        found.append((position, *arguments)[place])
-        return np.zeros_like(position)
+    def computed(scaled, *arguments, **_):
+        found.append((scaled, *arguments)[place])
+        return np.zeros((scaled.n, 3), np.float32)
 
     return computed
 
@@ -91,9 +96,14 @@ def saved(table, folder, name="table.yaml"):
 # The packaged table
 
 
-def test_the_packaged_table_is_what_its_runs_make():
-    assert fastest.make(RUNS, VARIANTS) == PACKAGED, (
-        "gravbench best RUN... --save harness/verdicts/fastest.yaml makes it again"
+@pytest.mark.parametrize("name", TABLES)
+def test_a_packaged_table_is_what_its_runs_make(name):
+    table = TABLES[name]
+    (device,) = {of.device for of in table.measured}
+    runs = [run for run in RUNS if run.name in table.runs]
+    runs.sort(key=lambda run: table.runs.index(run.name))
+    assert fastest.make(runs, VARIANTS, device=device) == table, (
+        f"the first line of harness/verdicts/tables/{name}.yaml makes it again"
     )
 
 
@@ -101,7 +111,8 @@ def test_the_packaged_table_is_what_its_runs_make():
 def exact_forces(toolkit):
     """Return the last records of the packaged table's runs from which a toolkit's choices may be made."""
     records = {}
-    for run in RUNS:
+    order = [name for table in TABLES.values() for name in table.runs]
+    for run in sorted(RUNS, key=lambda run: order.index(run.name)):
         records |= {one.key: one for one in latest(run.records) if one.toolkit == toolkit and one.timed == "force"}
     return [
         one for one in records.values() if one.status == "ok" and one.cycle == 1 and one.interaction == "gravity"
@@ -110,7 +121,7 @@ def exact_forces(toolkit):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("of", PACKAGED.measured, ids=lambda of: of.toolkit)
+@pytest.mark.parametrize("of", MEASURED, ids=lambda of: of.toolkit)
 @pytest.mark.parametrize("quantile", QUANTILES)
 def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
     def error_of(one):
@@ -159,14 +170,14 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
                         if (one.variant, one.dtype, one.axes) == (choice.variant, choice.dtype, choice.axes)
                     ]  # fmt: skip
                     if not used:  # it, or this error of it, was measured beside this n, and compared with what is here
-                        assert all(other.median_seconds > seconds / (1 + PACKAGED.threshold) for other in faster)
+                        assert all(other.median_seconds > seconds / (1 + compare.THRESHOLD) for other in faster)
                         continue
                     for other in faster:
                         if (id(used[0]), id(other)) in judged:
                             continue
                         judged.add((id(used[0]), id(other)))
                         pair = compare.judge(
-                            used[0], other, KNOWN.wider(used[0], other), PACKAGED.threshold, one_run=True
+                            used[0], other, KNOWN.wider(used[0], other), compare.THRESHOLD, one_run=True
                         )
                         assert pair.verdict is not Verdict.FASTER, (n, error, used[0].label, other.label)
 
@@ -174,19 +185,108 @@ def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
 def test_the_packaged_table_takes_no_turns():
     assert all(
         not choice.variant.startswith("approximate") and choice.axes.get("dim", 3) == 3
-        for of in PACKAGED.measured
+        for of in MEASURED
         for choice in of.choices
     )
-    assert {of.toolkit for of in PACKAGED.measured} == {"cupy", "pycuda", "numba", "cpu"}
+    assert {of.toolkit for of in MEASURED} == {"cupy", "pycuda", "numba", "cpu"}
 
 
 @pytest.mark.parametrize("n", [65_536, 100_000, 131_072])
 def test_the_packaged_table_has_a_tree_of_the_cpu_for_an_error_of_a_thousandth(n):
-    fitting = PACKAGED.of("cpu").fitting(n, ("float32",), equal_masses=False, quantile=0.99)
+    fitting = CPU_TABLE.of("cpu").fitting(n, ("float32",), equal_masses=False, quantile=0.99)
     choice, _, seconds = min((one for one in fitting if one[1] <= 1e-3), key=lambda one: one[2])
     (direct,) = [one[2] for one in fitting if one[0].variant == "numba_parallel"]
     assert choice.variant == "barnes_hut_cpu"
     assert seconds < direct / 3
+
+
+# The table of a card
+
+H200, H100 = CardKind("NVIDIA H200", "9.0", 132), CardKind("NVIDIA H100 80GB HBM3", "9.0", 132)
+SMALL_H100, BLACKWELL = CardKind("NVIDIA H100 PCIe", "9.0", 114), CardKind("NVIDIA B200", "10.0", 148)
+ADA, AMPERE = CardKind("NVIDIA GeForce RTX 4090", "8.9", 128), CardKind("NVIDIA A100", "8.0", 108)
+
+
+@pytest.fixture
+def cards(tmp_path, monkeypatch):
+    """Let tables of these cards come with gravbench, each written by the command; return which is used on a card."""
+
+    def have(*kinds):
+        for number, kind in enumerate(kinds):
+            of = (
+                only("cupy", "tiled")
+                .measured[0]
+                .model_copy(
+                    update={
+                        "device": kind.name,
+                        "compute_capability": kind.compute_capability,
+                        "multiprocessors": kind.multiprocessors,
+                    }
+                )
+            )
+            saved(Table(runs=[], threshold=0.02, bodies={}, measured=[of]), tmp_path, f"{number}.yaml")
+        monkeypatch.setattr(fastest, "TABLES", tmp_path)
+        fastest.packaged.cache_clear()
+        return lambda kind: fastest.of_nearest("cupy", kind).card
+
+    yield have
+    monkeypatch.undo()
+    fastest.packaged.cache_clear()
+
+
+def test_a_card_has_its_own_table_or_that_of_the_card_most_like_it(cards):
+    used_on = cards(AMPERE, H200, SMALL_H100, BLACKWELL)
+    for kind in (AMPERE, H200, SMALL_H100, BLACKWELL):
+        assert used_on(kind) == kind
+    # By compute capability, then by multiprocessors, then the first; so too for what is not known.
+    assert used_on(H100) == H200
+    assert used_on(replace(H100, multiprocessors=116)) == SMALL_H100
+    assert used_on(ADA) == H200
+    assert used_on(CardKind("NVIDIA RTX PRO 6000", "12.0", 188)) == BLACKWELL
+    assert used_on(CardKind("NVIDIA A30", "8.0", 56)) == AMPERE
+    assert used_on(CardKind("NVIDIA GH200", "9.0")) == H200
+    assert used_on(CardKind("another maker's")) == AMPERE
+    assert used_on(None) == AMPERE
+    # The name decides first: a part of a card is still that card.
+    assert used_on(replace(H200, multiprocessors=16)) == H200
+    assert fastest.of_nearest("pycuda", H200) is None
+
+
+def test_a_table_is_added_by_adding_a_file(tmp_path, cards, monkeypatch):
+    used_on = cards(H200)
+    assert used_on(H100) == H200
+    store = RecordFile(tmp_path / "run")
+    launched = {"grid_blocks": 264, "blocks_per_multiprocessor": 4, "waves": 0.5}
+    store.append(measured(device=H100.name, compute_capability="9.0", **launched))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["best", "run", "--error", "1", "--save", "h100.yaml"])
+    assert done.exit_code == 0, done.output
+    assert f"h100.yaml: {H100}, cupy" in done.output
+    assert "gravbench.force uses the table of NVIDIA H200 (compute capability 9.0, 132" in " ".join(done.output.split())
+    fastest.packaged.cache_clear()
+    assert used_on(H100) == H100
+    assert used_on(H200) == H200
+    done = CliRunner().invoke(app, ["best", "run", "--error", "1"])
+    assert f"gravbench.force uses its own table on {H100.name}." in " ".join(done.output.split())
+
+
+def test_a_call_says_whose_table_it_used(cards, monkeypatch):
+    cards(H200)
+    monkeypatch.setattr(module, "_among", noting([], 0))
+    for here, words in ((H100, f" by the table on {H200}, not this {H100}"), (H200, " by the table"), (None, " table")):
+        monkeypatch.setattr(CudaFamily, "card", lambda _, here=here: here)
+        _, choice = force(*sphere(9), eps2=EPS2, toolkit="cupy", error=1, return_choice=True)
+        assert (choice.card, choice.here) == (H200, here)
+        assert str(choice).partition(";")[0].endswith(words)
+
+
+@pytest.mark.gpu
+def test_the_card_here_is_what_nvml_says(need_toolkit):
+    need_toolkit("cupy")
+    family = CudaFamily()
+    card, target = family.card(), family.target(family.devices()[0][0])
+    assert (card.name, card.multiprocessors) == (family.devices()[0][0].name, target.multiprocessors)
+    assert target.architecture == f"sm_{card.compute_capability.replace('.', '')}"
 
 
 # Making a table
@@ -306,10 +406,10 @@ def test_a_choice_is_known_between_and_beyond_its_own_sizes():
 
 @pytest.mark.parametrize("n", [10_000, 262_145, 500_000])
 def test_the_packaged_table_has_float64_at_any_size(n, monkeypatch):
-    of = PACKAGED.of("cupy")
+    of = GPU_TABLE.of("cupy")
     assert n not in of.n
     found = []
-    monkeypatch.setattr(module, "_among", noting(found, 4))
+    monkeypatch.setattr(module, "_among", noting(found, 2))
     position, mass = np.ones((n, 3)), np.ones(n)
     force(position, mass, eps2=EPS2, error=1e-9, toolkit="cupy")
     force(position, mass, eps2=EPS2, error=1e-10, dtype="float64", toolkit="cupy")
@@ -326,9 +426,9 @@ def test_the_packaged_table_has_float64_at_any_size(n, monkeypatch):
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path):
-    assert fastest.read(saved(PACKAGED, tmp_path)) == PACKAGED
+    assert fastest.read(saved(GPU_TABLE, tmp_path)) == GPU_TABLE
     with pytest.raises(InputError, match="cannot be written"):
-        fastest.write(PACKAGED, tmp_path / "missing" / "table.yaml")
+        fastest.write(GPU_TABLE, tmp_path / "missing" / "table.yaml")
 
 
 def test_the_command_writes_it(tmp_path, monkeypatch):
@@ -414,11 +514,11 @@ def used(monkeypatch):
     among, between = module._among, module._between
 
     def spy_among(*arguments, **options):
-        found.append(arguments[4])
+        found.append(arguments[2])
         return among(*arguments, **options)
 
     def spy_between(*arguments, **options):
-        found.append(arguments[5])
+        found.append(arguments[3])
         return between(*arguments, **options)
 
     monkeypatch.setattr(module, "_among", spy_among)
@@ -431,7 +531,7 @@ HERE = [
         of.toolkit, choice, id=f"{of.toolkit}-{choice.variant}-{choice.dtype}-{i}",
         marks=[pytest.mark.gpu] if of.toolkit in ("cupy", "pycuda") else [],
     )
-    for of in PACKAGED.measured
+    for of in MEASURED
     for i, choice in enumerate(of.choices)
 ]  # fmt: skip
 
@@ -446,7 +546,7 @@ def test_every_packaged_choice_computes_the_force(toolkit, choice, need_toolkit,
     path = saved(only(toolkit, choice.variant, choice.dtype, **choice.axes), tmp_path)
     for n in (33, 1):
         position, mass = sphere(n)
-        found = force(position, mass, eps2=EPS2, toolkit=toolkit, table=path)
+        found = force(position, mass, eps2=EPS2, toolkit=toolkit, table=path, checked=False)
         assert (found.shape, found.dtype) == ((n, 3), np.dtype(choice.dtype))
         accepted = VARIANTS[choice.variant].accepted(choice.dtype, choice.axes)
         assert reference.objection_to(errors_of(found, position, mass, choice.dtype), accepted) is None
@@ -462,8 +562,12 @@ SECONDS = 10
 def test_every_packaged_choice_answers_at_its_largest_n(toolkit, choice, need_toolkit, tmp_path, used):
     need_toolkit(toolkit)
     path = saved(only(toolkit, choice.variant, choice.dtype, **choice.axes), tmp_path)
-    given = {"eps2": 0.025**2, "toolkit": toolkit, "table": path, "error": 1.0}
-    n = max(n for n, seconds in zip(PACKAGED.of(toolkit).n, choice.seconds, strict=True) if seconds)
+    given = {"eps2": 0.025**2, "toolkit": toolkit, "table": path, "error": 1.0, "checked": False}
+    n = max(
+        n
+        for n, seconds in zip(next(of for of in MEASURED if of.toolkit == toolkit).n, choice.seconds, strict=True)
+        if seconds
+    )
     force(*sphere(1000), **given)  # compiles what serves every n
     position, mass = sphere(n)
     for _ in range(2):
@@ -703,9 +807,9 @@ def test_masses_decide_whether_they_are_equal(monkeypatch):
         measured(1.0, variant="symmetric", axes={"equal_mass": 1}), measured(1.5, variant="symmetric"),
         measured(2.0, dtype="float64", error_max=1e-14),
     )  # fmt: skip
-    monkeypatch.setattr(fastest, "read", lambda _: table)
+    monkeypatch.setattr(fastest, "packaged", lambda: [table])
     found = []
-    monkeypatch.setattr(module, "_among", noting(found, 4))
+    monkeypatch.setattr(module, "_among", noting(found, 2))
     for mass in (np.ones(5), np.zeros(5), np.arange(5.0)):
         force(np.ones((5, 3)), mass, eps2=1, toolkit="cupy")
     assert [one.axes["equal_mass"] for one in found] == [1, 1, 0]
@@ -737,11 +841,18 @@ def test_a_call_says_on_request_what_it_used(tmp_path):
     )  # fmt: skip
     assert (choice.error, choice.seconds) == (1e-5, 1.0)
     assert str(choice).startswith("barnes_hut_cpu cpu float32 theta=0.3 ")
-    assert str(choice).endswith(": largest error 1.0e-05, 1e+03 ms")
+    assert ": largest error 1.0e-05, 1e+03 ms by the table on made up, not this " in str(choice)
+    assert "; 20 compared bodies: largest error " in str(choice)
+    assert (choice.sampled_rows, choice.refuted) == (20, ())
+    assert choice.sampled_error == pytest.approx(errors_of(result, position, mass, "float32").error_max, rel=1e-3)
+    assert list(choice.milliseconds) == ["choosing", "copying to the device", "evaluation", "check", "copying back"]
+    assert all(f"{part} {milliseconds:.3g} ms" in str(choice) for part, milliseconds in choice.milliseconds.items())
+    assert module.last_force() is choice
     result, choice = force(position, mass, position[:3], eps2=EPS2, toolkit="cpu", return_choice=True)
     assert result.shape == (3, 3)
     assert (choice.variant, choice.axes, choice.error, choice.seconds) == ("force_between", {}, None, None)
-    assert str(choice) == "force_between cpu float32: not in the table"
+    assert str(choice).startswith("force_between cpu float32: not in the table; choosing ")
+    assert (choice.sampled_rows, choice.sampled_error) == (0, None)
 
 
 def test_coincident_bodies_and_bodies_without_mass():

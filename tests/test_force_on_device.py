@@ -8,13 +8,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gravbench import accelerations
-from gravbench.accelerations import DTYPES, force
+from gravbench.accelerations import force
 from gravbench.model import crowds, units
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
 from gravbench.toolkits.cpu import CpuToolkit
-from test_fastest import only, saved, sphere
+from gravbench.verdicts.arguments import DTYPES
+from test_fastest import errors_of, only, saved, sphere
 from test_force_units import (
     ERROR,
     EXAMPLES,
@@ -65,7 +66,13 @@ def downloads(on_device, monkeypatch):  # noqa: ARG001 - which it changes
 @pytest.fixture
 def tree(tmp_path):
     """Options with which a tree of the processor is chosen, and a direct sum if no tree suits."""
-    return {"eps2": EPS2, "table": saved(only("cpu", "barnes_hut_cpu"), tmp_path), "error": 0.1, "return_choice": True}
+    return {
+        "eps2": EPS2,
+        "table": saved(only("cpu", "barnes_hut_cpu"), tmp_path),
+        "error": 0.1,
+        "checked": False,
+        "return_choice": True,
+    }
 
 
 # Units
@@ -140,14 +147,16 @@ def test_a_body_is_nan_whose_small_components_a_device_would_make_zero(on_device
 @pytest.mark.parametrize(("array", "value"), [*NONE, (1, -1.0)])
 def test_a_tree_never_has_bodies_that_are_no_numbers(array, value, on_device, tree, monkeypatch):
     seen = []
-    among = accelerations._among
-    monkeypatch.setattr(accelerations, "_among", lambda *sets, **at: seen.append(sets[:2]) or among(*sets, **at))
+    launched = accelerations._launched_there
+    monkeypatch.setattr(
+        accelerations, "_launched_there", lambda *given, **how: seen.append(given[2].arrays) or launched(*given, **how)
+    )
     assert on_device(X, M, **tree)[1].variant == "barnes_hut_cpu"
     for arrays in (with_value(array, value), [X * np.nan, M * np.nan]):
         result, used = on_device(*arrays, **tree)
         assert used.variant == "barnes_hut_cpu"
         assert np.isnan(result).all()
-        positions, masses = map(np.asarray, seen[-1])
+        positions, masses = map(np.asarray, (seen[-1]["xj"], seen[-1]["mj"]))
         assert len(np.unique(positions, axis=0)) == 50
         assert np.abs(positions).max() <= 1
         assert_array_equal(masses, np.ones(50))
@@ -159,8 +168,8 @@ def test_the_line_of_a_million_bodies_has_no_crowd():
     n = 1 << 20
     scaled = units.scaled({"xj": np.zeros((n, 3)), "mj": np.ones(n)}, 1.0, on_device=True)
     line = scaled.or_line(np.bool_(False))
-    assert crowds.Kind(line["mj"], line["xj"].astype(np.float32)).suits("fast_multipole", {"bits": 10})
-    assert not crowds.Kind(line["mj"], np.zeros((n, 3))).suits("fast_multipole", {"bits": 10})
+    assert crowds.Kind(line.arrays["mj"], line.arrays["xj"].astype(np.float32)).suits("fast_multipole", {"bits": 10})
+    assert not crowds.Kind(line.arrays["mj"], np.zeros((n, 3))).suits("fast_multipole", {"bits": 10})
 
 
 # What is checked before the first tree
@@ -354,6 +363,7 @@ def timed(*arrays, **options):
 def test_bodies_that_are_no_numbers_occupy_no_gpu(variant, need_toolkit, tmp_path):
     need_toolkit("cupy")
     options = WANTED | {"table": saved(only("cupy", variant), tmp_path), "error": 0.01, "quantile": 1}
+    options["checked"] = False
     x, m = compiled(**options)
     far = np.where(np.arange(LARGE)[:, None] == 5, 1e300, x)
     # Before the first tree for this n, and after it.
@@ -391,3 +401,86 @@ def test_a_gpu_computes_what_no_tree_suits_by_a_direct_sum(name, need_toolkit):
         rows = np.arange(0, LARGE, 1000)
         errors = relative_errors(result[rows], direct(x, m, x[rows], WANTED["eps2"]))
         assert np.quantile(errors, 0.9) < ERROR
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [5000, 65_536, 300_000])
+def test_a_gpu_compares_a_sample_with_right_sums(n, need_toolkit):
+    need_toolkit("cupy")
+    import cupy
+
+    position, mass = sphere(n)
+    options = {"eps2": EPS2, "error": 0.02, "quantile": 0.99, "return_choice": True, "toolkit": "cupy"}
+    for arrays in ((position, mass), (cupy.asarray(position), cupy.asarray(mass))):
+        result, used = force(*arrays, **options)
+        assert used.error is not None
+        if used.sampled_error is None:
+            assert discover()[used.variant].approximates is None
+            continue
+        rows = np.arange(0, n, max(1, n // 2000))
+        result = result if isinstance(result, np.ndarray) else result.get()
+        own = errors_of(result, position, mass, "float32", EPS2, rows)
+        assert 0.5 < used.sampled_error / own.error_p99 < 2
+        assert own.error_p99 <= 0.02
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("quantile", [0.5, 0.99, 1])
+def test_a_gpu_keeps_its_promise_for_other_bodies_than_the_table_has(quantile, need_toolkit):
+    need_toolkit("cupy")
+    n = 65_536
+    generator = np.random.default_rng(2)
+    position, mass = sphere(n)
+    disk = sphere(n, 3)[0] * [1, 1, 0.01]
+    sets = {"cube": generator.uniform(-1, 1, (n, 3)), "disk": disk, "two": position + np.where(position > 0, 30, -30)}
+    for name, bodies in sets.items():
+        result, used = force(bodies, mass, eps2=EPS2, error=2e-3, quantile=quantile, toolkit="cupy", return_choice=True)
+        errors = errors_of(result, bodies, mass, "float32", EPS2, np.arange(0, n, 16))
+        worst = {0.5: errors.error_median, 0.99: errors.error_p99}.get(quantile)
+        # Of quantile 1 a sample only says that few bodies are beyond the error.
+        assert (errors.error_p99 if worst is None else worst) <= 2e-3 * 1.1, (name, str(used))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(("n", "options"), [(1000, {}), (50_000, {}), (LARGE, WANTED)])
+def test_numpy_arrays_give_what_cupy_arrays_give(n, options, dtype, need_toolkit):
+    need_toolkit("cupy")
+    import cupy
+
+    options = {"eps2": EPS2, "toolkit": "cupy", "return_choice": True} | options
+    position, mass = sphere(n)
+    position = (position * 1000).astype(dtype)
+    mass = np.ones(n, dtype) if dtype is np.int64 else mass.astype(dtype)
+    results = []
+    for _ in range(3):
+        result, used = force(position, mass, **options)
+        assert isinstance(result, np.ndarray)
+        results.append((result, result.copy(), used.milliseconds))
+        position = position[::-1]
+    for result, copy, _ in results:
+        assert_array_equal(result, copy)
+    there, _ = force(cupy.asarray(position[::-1]), cupy.asarray(mass), **options)
+    # They need not be the same choice: on a device, masses count as unequal.
+    assert np.median(relative_errors(there.get(), results[0][0])) < 1e-3
+    assert set(results[2][2]) >= {"choosing", "copying to the device", "evaluation", "copying back"}
+    assert "preparing" not in results[2][2]
+
+
+@pytest.mark.gpu
+def test_a_second_call_with_numpy_arrays_allocates_no_page_locked_memory(need_toolkit, monkeypatch):
+    need_toolkit("cupy")
+    import cupy
+
+    options = WANTED | {"toolkit": "cupy"}
+    position, mass = sphere(LARGE)
+    force(position, mass, **options)
+
+    def forbidden(_):
+        raise AssertionError("allocated page-locked memory")
+
+    monkeypatch.setattr(cupy.cuda, "alloc_pinned_memory", forbidden)
+    result, used = force(2 * position, mass, **options | {"eps2": WANTED["eps2"]})
+    rows = np.arange(0, LARGE, 100)
+    errors = relative_errors(result[rows], direct(2 * position, mass, 2 * position[rows], WANTED["eps2"]))
+    assert np.quantile(errors, 0.99) < 1e-3, str(used)

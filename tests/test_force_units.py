@@ -6,9 +6,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gravbench.accelerations import DTYPES, force
+from gravbench.accelerations import force
 from gravbench.errors import InputError
 from gravbench.model import units
+from gravbench.verdicts.arguments import DTYPES
 from test_fastest import only, saved
 
 GENERATOR = np.random.default_rng(1)

@@ -138,6 +138,20 @@ print(*in_fork(child, 1))
     assert printed(tmp_path, text).startswith(THREADS)
 
 
+def test_blocks_of_rows_have_threads_after_a_fork_too(tmp_path):
+    text = """
+from gravbench.model import blocks
+
+blocks.cores = lambda: 2
+
+def rows(_):
+    return sum(blocks.in_blocks(100_000, lambda part: part.stop - part.start))
+
+print(rows(0), *in_fork(rows, 0, 1))
+"""
+    assert printed(tmp_path, text) == "100000 100000 100000\n"
+
+
 def test_a_layer_that_survives_a_fork_is_used_after_it(tmp_path):
     text = 'print(pull("cpu"), *in_fork(pull, "cpu", "cpu"), sep="\\n")'
     assert printed(tmp_path, text, layer="workqueue").splitlines() == [SHAPE] * 3

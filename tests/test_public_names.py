@@ -65,8 +65,8 @@ _OnDevice.__module__ = "cupy"
 
 @pytest.mark.parametrize(("largest", "finite"), [(1.0, True), (1e30, False), (np.inf, False), (np.nan, False)])
 def test_the_force_of_arrays_on_a_device_waits_for_none_of_their_values(largest, finite, monkeypatch):
-    def launched(xj, *_, **__):
-        return np.ones((len(xj), 3), np.float32).view(_OnDevice)
+    def launched(scaled, *_, **__):
+        return np.ones((scaled.n, 3), np.float32).view(_OnDevice)
 
     monkeypatch.setattr(accelerations, "_among", launched)
     monkeypatch.setattr(accelerations, "_between", launched)

@@ -261,9 +261,9 @@ def chosen_of(monkeypatch):
 
     def choose(table, **options):
         found = []
-        monkeypatch.setattr(fastest, "read", lambda _: table)
-        monkeypatch.setattr(module, "_among", noting(found, 4))
-        monkeypatch.setattr(module, "_between", noting(found, 5))
+        monkeypatch.setattr(fastest, "packaged", lambda: [table])
+        monkeypatch.setattr(module, "_among", noting(found, 2))
+        monkeypatch.setattr(module, "_between", noting(found, 3))
         force(*BODIES, eps2=1, **({"toolkit": "cupy"} | options))
         return found[0].variant if isinstance(found[0], Choice) else f"two sets in {found[0]}"
 

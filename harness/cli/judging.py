@@ -271,7 +271,11 @@ def _save_choices(
     from gravbench.report.names import count
     from gravbench.verdicts import fastest
 
-    fastest.write(fastest.make(runs, variants, device=device, threshold=limit), path)
+    table = fastest.make(runs, variants, device=device, threshold=limit)
+    fastest.write(table, path)
+    for card in dict.fromkeys(measured.card for measured in table.measured):
+        toolkits = ", ".join(measured.toolkit for measured in table.measured if measured.card == card)
+        warn(f"{path}: {card}, {toolkits}")
     if late := sum(record.outraced for run in runs for record in latest(run.records)):
         warn(f"{path}: {count(late, 'record')} left out as outraced; a run with --search all measures them in full")
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gravbench.errors import shortened
 from gravbench.explain.measured_peaks import SAMPLES, WARM_UP_SECONDS, WrongError
 from gravbench.explain.peaks import BYTES, OPERATIONS, Peak
-from gravbench.toolkits.devices import cores
+from gravbench.model.blocks import cores
 
 NAMES = ("fma", "sqrt", "division", "memory_read")
 WIDTH = 256

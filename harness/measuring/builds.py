@@ -22,10 +22,11 @@ import psutil
 from gravbench.measuring.processes import Started, Workplace
 from gravbench.measuring.session import ignore_interrupts, print_to
 from gravbench.measuring.tasks import Task
+from gravbench.model.blocks import cores
 from gravbench.model.case import Case
 from gravbench.model.device import Device, Target
 from gravbench.model.variant import CPU
-from gravbench.toolkits.devices import cores, expose
+from gravbench.toolkits.devices import expose
 
 LIMIT_SECONDS = 120.0
 """Seconds that the build of one case may take, without those in which it is suspended."""

@@ -41,9 +41,9 @@ from gravbench.measuring.queues import Queue
 from gravbench.measuring.stages import COMPILING, MEASURED, Job
 from gravbench.measuring.supervisor import STARTING, Limits, Session
 from gravbench.measuring.tasks import Task
+from gravbench.model.blocks import cores
 from gravbench.model.device import Device
 from gravbench.model.record import Measurement
-from gravbench.toolkits.devices import cores
 
 SLEEP_SECONDS = 0.2
 """For which the engine sleeps at most while sessions work: their limits are looked at after that."""

@@ -59,7 +59,7 @@ def real_array(name: str, values: Any) -> Any:
     """
     what = WHAT[name]
     array = values
-    if not is_cupy(values):
+    if type(values) is not np.ndarray and not is_cupy(values):
         try:
             masked = is_masked(values)
             # Of subclasses, which may have operators of their own, only the numbers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,34 @@ class Device:
     def kind(self) -> Kind:
         """What it has in common with devices on which a case may be measured alike."""
         return self.name, self.driver, self.family
+
+
+@dataclass(frozen=True, slots=True)
+class CardKind:
+    """What tables of measured times are chosen by: a name, such as NVIDIA H200, and None for what is not known."""
+
+    name: str
+    compute_capability: str | None = None
+    multiprocessors: int | None = None
+
+    def __str__(self) -> str:
+        known = [
+            f"compute capability {self.compute_capability}" if self.compute_capability else "",
+            f"{self.multiprocessors} multiprocessors" if self.multiprocessors else "",
+        ]
+        return f"{self.name} ({', '.join(filter(None, known))})" if any(known) else self.name
+
+    def distance(self, other: CardKind) -> tuple[bool, float, float]:
+        """Return how unlike another it is: by name, then by compute capability, then by multiprocessors."""
+        return (
+            self.name != other.name,
+            _apart(self.compute_capability, other.compute_capability),
+            _apart(self.multiprocessors, other.multiprocessors),
+        )
+
+
+def _apart(one: str | int | None, other: str | int | None) -> float:
+    return math.inf if one is None or other is None else abs(float(one) - float(other))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,16 @@ A mass unit and the numbers made of it may be scalars on a device, which nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 
 from gravbench.errors import InputError
 from gravbench.model.array_likes import WHAT
+from gravbench.model.blocks import in_blocks
 from gravbench.model.variant import DIRECT_SUM, Dtype
 
 LEAST_EPS, MOST_EPS = 2.0**-29, 2.0**10
@@ -29,23 +31,81 @@ USUAL_EPS = 2.0**-10
 length serves all positions that are ``NEAR`` 1 in this unit."""
 NEAR = 2.0**-10, 2.0**10
 
+FEW, WIDE = 4096, 256
+"""Positions beyond which their columns are slower to compare than rows side by side, and so many of these."""
+
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
-    """Positions and masses in units of about 1, as float64, and the softening.
+class Extent:
+    """What one pass over positions and masses on the host finds; NaN where one of them is.
 
-    ``spread`` is the largest coordinate relative to the first body, ``heaviest`` the largest absolute value of a mass
-    and ``lightest`` the smallest but zero, in these units. They and ``mass`` are scalars on the device for arrays that
-    are there.
+    ``least`` and ``most`` are the corners of the positions, shape (3,), and ``smallest`` and ``largest`` masses.
     """
 
-    arrays: Mapping[str, Any]
+    least: Any
+    most: Any
+    smallest: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Positions and masses, and what brings them to units of about 1: (position - origin) / length, mass / mass unit.
+
+    ``spread`` is the largest coordinate relative to the first body, ``heaviest`` the largest absolute value of a mass
+    and ``lightest`` the smallest but zero, in these units, as is ``eps2``. They and ``mass`` are scalars on the device
+    for arrays that are there. ``origin`` is None where it is zero. ``extent`` is that of bodies j on the host, as they
+    were given.
+    """
+
+    given: Mapping[str, Any]
+    origin: Any
     eps2: float
     length: float
     mass: Any
     spread: Any
     heaviest: Any
     lightest: Any
+    extent: Extent | None = None
+
+    @property
+    def n(self) -> int:
+        """The bodies that pull."""
+        return len(self.given["mj"])
+
+    @cached_property
+    def arrays(self) -> dict[str, Any]:
+        """Positions and masses in these units, as float64."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return {
+                name: self._scaled(name, array.astype(np.float64, copy=False)) for name, array in self.given.items()
+            }
+
+    def _scaled(self, name: str, array: Any) -> Any:
+        if name == "mj":
+            return array / self.mass
+        return (array if self.origin is None else array - self.origin) * (1 / self.length)
+
+    def fill(self, arrays: Any, then: Callable[[slice], None] = lambda _: None) -> None:
+        """Write positions xj and masses in these units, in one pass, into host arrays of a variant: rows or columns.
+
+        ``then`` is called for each block of rows that is written, in their order.
+        """
+        columns = arrays if isinstance(arrays, tuple) else tuple(arrays.T)
+        positions, masses, factor = self.given["xj"], self.given["mj"], 1 / self.length
+
+        def write(part: slice) -> slice:
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                for axis in range(3):
+                    column = positions[part, axis]
+                    if self.origin is not None:
+                        column = np.subtract(column, self.origin[axis], dtype=np.float64)
+                    np.multiply(column, factor, out=columns[axis][part], dtype=np.float64, casting="same_kind")
+                np.divide(masses[part], self.mass, out=columns[3][part], dtype=np.float64, casting="same_kind")
+            return part
+
+        for part in in_blocks(self.n, write):
+            then(part)
 
     def is_held(self, dtype: Dtype) -> Any:
         """Tell whether a kernel of this number type can compute with them; on the device for arrays that are there."""
@@ -53,15 +113,18 @@ class Scaled:
 
     def lost(self, dtype: Dtype) -> Any:
         """Return the most that the acceleration of a body lacks by underflow in a kernel of this number type."""
-        return most_lost(dtype, math.sqrt(self.eps2), self.spread, self.lightest, len(self.arrays["mj"]))
+        return most_lost(dtype, math.sqrt(self.eps2), self.spread, self.lightest, self.n)
 
     def faint(self, dtype: Dtype, accelerations: Any, error: float) -> Any:
-        """Tell which bodies are pulled so little that what underflow loses is more than ``error``; on the host."""
+        """Tell which bodies are pulled so little that what underflow loses is more than ``error``; on the host.
+
+        None where none can be.
+        """
         lost = float(self.lost(dtype))
         if lost == 0:
-            return np.zeros(len(accelerations), bool)
-        sizes = np.abs(accelerations).max(axis=1).astype(np.float64)
-        return ~(sizes * accuracy(dtype, error) >= lost)
+            return None
+        faint = is_faint(dtype, accelerations, lost, error)
+        return faint if faint.any() else None
 
     def objection(self, dtype: Dtype) -> str:
         """Say what is too far apart for a number type."""
@@ -72,14 +135,15 @@ class Scaled:
             f"accepted: {'dtype float64, or ' if dtype != 'float64' else ''}values that differ less"
         )
 
-    def or_line(self, valid: Any) -> dict[str, Any]:
+    def or_line(self, valid: Any) -> Scaled:
         """Put all bodies, with equal masses, on a line unless they are ``valid``, a truth value on the device.
 
         A tree would otherwise be one leaf of all bodies, which a single warp adds up.
         """
         equal = np.ones_like(self.arrays["mj"])
         line = equal.cumsum()[:, None] / len(equal)
-        return {"xj": np.where(valid, self.arrays["xj"], line), "mj": np.where(valid, self.arrays["mj"], equal)}
+        sets = {"xj": np.where(valid, self.arrays["xj"], line), "mj": np.where(valid, self.arrays["mj"], equal)}
+        return replace(self, given=sets, origin=None, length=1.0, mass=1.0)
 
     def restored(self, accelerations: Any, dtypes: Sequence[Dtype]) -> Any:
         """Bring accelerations to the units of the caller, in the first of the number types that holds them.
@@ -89,9 +153,10 @@ class Scaled:
         """
         power = exponent(self.mass, self.length)
         for dtype in dtypes:
-            if np.can_cast(accelerations.dtype, dtype) and holds(dtype, accelerations, power):
-                with np.errstate(under="ignore"):
-                    return np.ldexp(accelerations.astype(dtype, copy=False), power)
+            if np.can_cast(accelerations.dtype, dtype):
+                result, smallest, largest = multiplied(accelerations, dtype, power)
+                if _is_normal(dtype, smallest, largest) or holds(dtype, accelerations, power):
+                    return result
         raise InputError(
             f"the accelerations are {span(accelerations, power)}, beyond {dtypes[-1]}; accepted: "
             + ("dtype float64, or " if dtypes[-1] != "float64" else "")
@@ -125,38 +190,83 @@ def scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> Scaled
     Raises:
         InputError: on the host, a number is not finite, or no number type holds the differences of positions.
     """
+    if not on_device:
+        return _scaled_here(arrays, eps2)
     with np.errstate(over="ignore", invalid="ignore"):
         doubles = {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
-        positions = {name: array for name, array in doubles.items() if name != "mj"}
-        spread = spread_of([*positions.values()], on_device=on_device)
+        spread = spread_there([positions for name, positions in doubles.items() if name != "mj"])
         masses = abs(doubles["mj"])
-        heaviest, lightest = masses.max(), masses.min()
-        if on_device or lightest == 0:
-            lightest = np.where(masses != 0, masses, np.inf).min()
-    if not on_device:
-        # Unlike NumPy's, these overflow without a warning.
-        spread, heaviest, lightest = float(spread), float(heaviest), float(lightest)
-        _check_finite(doubles, spread, heaviest)
+        heaviest, lightest = masses.max(), np.where(masses != 0, masses, np.inf).min()
     origin = origin_of(doubles["xj"][0], spread)
-    length = length_unit(math.sqrt(eps2), None if on_device else spread)
-    mass = mass_unit(heaviest) if on_device else float(mass_unit(heaviest))
-    is_moved = on_device or origin.any()
-    with np.errstate(over="ignore"):
-        in_units = {
-            name: (array - origin if is_moved else array) * (1 / length) for name, array in positions.items()
-        } | {"mj": doubles["mj"] / mass}
-    return Scaled(in_units, eps2 / length / length, length, mass, spread / length, heaviest / mass, lightest / mass)
+    length, mass = length_unit(math.sqrt(eps2), None), mass_unit(heaviest)
+    return Scaled(
+        doubles, origin, eps2 / length / length, length, mass, spread / length, heaviest / mass, lightest / mass
+    )
 
 
-def spread_of(sets: Sequence[Any], *, on_device: bool) -> Any:
-    """Return the largest coordinate of all positions relative to the first."""
-    first = sets[0][0]
-    if on_device:
-        spreads = [abs(positions - first).max() for positions in sets]
-        return spreads[0] if len(spreads) == 1 else np.maximum(*spreads)
-    # On the host this takes half the time, and a NaN is the result too.
-    columns = [(positions[:, axis], first[axis]) for positions in sets for axis in range(3)]
-    return np.max([np.maximum(column.max() - here, here - column.min()) for column, here in columns])
+def _scaled_here(arrays: Mapping[str, Any], eps2: float) -> Scaled:
+    with np.errstate(over="ignore", invalid="ignore"):
+        given = {name: _native(array) for name, array in arrays.items()}
+        extent = extent_of(given["xj"], given["mj"])
+        first = given["xj"][0].astype(np.float64)
+        corners = [(extent.least, extent.most), *([corners_of(given["xi"])] if "xi" in given else [])]
+        # Of Python, which overflow without a warning; a NaN is the result too.
+        spread = float(np.max([np.maximum(most - first, first - least).max() for least, most in corners]))
+        heaviest = max(extent.largest, -extent.smallest)
+        lightest = extent.smallest
+        if not lightest > 0:
+            sizes = np.abs(given["mj"].astype(np.float64, copy=False))
+            lightest = float(np.where(sizes != 0, sizes, np.inf).min())
+    _check_finite(given, spread, heaviest)
+    is_moved = max(map(abs, first.tolist())) >= 2 * spread
+    origin = origin_of(first, spread) if is_moved else None
+    length, mass = length_unit(math.sqrt(eps2), spread), _power_of_two(heaviest) if heaviest else 1.0
+    own = spread / length, heaviest / mass, lightest / mass
+    return Scaled(given, origin, eps2 / length / length, length, mass, *own, extent)
+
+
+def _native(array: Any) -> Any:
+    """Return numbers that one pass can scale: float32 or float64 as the processor has them."""
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def extent_of(positions: Any, masses: Any) -> Extent:
+    """Find the extent of bodies on the host in one pass."""
+
+    def of_part(part: slice) -> Extent:
+        return Extent(*corners_of(positions[part]), float(masses[part].min()), float(masses[part].max()))
+
+    return reduce(_together, in_blocks(len(masses), of_part))
+
+
+def _together(one: Extent, other: Extent) -> Extent:
+    # Of NumPy, for which a NaN is both the least and the largest number.
+    return Extent(
+        np.minimum(one.least, other.least),
+        np.maximum(one.most, other.most),
+        float(np.minimum(one.smallest, other.smallest)),
+        float(np.maximum(one.largest, other.largest)),
+    )
+
+
+def corners_of(positions: Any) -> tuple[Any, Any]:
+    """Return the least and the largest coordinates of positions, shape (n, 3), as float64."""
+    least = most = positions
+    if len(positions) > FEW and positions.flags.c_contiguous:
+        # Rows side by side, which NumPy compares several at a time.
+        wide, rest = positions[: len(positions) // WIDE * WIDE].reshape(-1, 3 * WIDE), positions[-WIDE:]
+        least = np.minimum(wide.min(axis=0).reshape(-1, 3), rest)
+        most = np.maximum(wide.max(axis=0).reshape(-1, 3), rest)
+    return (
+        np.array([np.minimum.reduce(column) for column in least.T], np.float64),
+        np.array([np.maximum.reduce(column) for column in most.T], np.float64),
+    )
+
+
+def spread_there(sets: Sequence[Any]) -> Any:
+    """Return the largest coordinate of all positions on a device relative to the first."""
+    spreads = [abs(positions - sets[0][0]).max() for positions in sets]
+    return spreads[0] if len(spreads) == 1 else np.maximum(*spreads)
 
 
 def origin_of(first: Any, spread: Any) -> Any:
@@ -168,10 +278,10 @@ def origin_of(first: Any, spread: Any) -> Any:
     return np.where(abs(first) >= 2 * spread, first, 0.0)
 
 
-def _check_finite(doubles: Mapping[str, Any], spread: float, heaviest: float) -> None:
+def _check_finite(given: Mapping[str, Any], spread: float, heaviest: float) -> None:
     if math.isfinite(spread) and math.isfinite(heaviest):
         return
-    for name, array in doubles.items():
+    for name, array in given.items():
         if not np.isfinite(array).all():
             raise InputError(f"{WHAT[name]} have values that are not finite; accepted: finite numbers")
     raise InputError("positions differ by more than float64 holds; accepted: values that differ less")
@@ -232,9 +342,45 @@ def accuracy(dtype: Dtype, error: float) -> float:
     return min(error, DIRECT_SUM[dtype].max)
 
 
+def is_faint(dtype: Dtype, accelerations: Any, lost: float, error: float) -> Any:
+    """Tell of which accelerations on the host, shape (n, 3), ``error`` is less than what underflow may lose."""
+    sizes = np.abs(accelerations).max(axis=1).astype(np.float64)
+    return ~(sizes * accuracy(dtype, error) >= lost)
+
+
 def exponent(mass: float, length: float) -> int:
     """Return the power of two that a unit of acceleration is, mass / length^2."""
     return math.frexp(mass)[1] - 1 - 2 * (math.frexp(length)[1] - 1)
+
+
+def multiplied(accelerations: Any, dtype: Dtype, power: int) -> tuple[Any, float, float]:
+    """Multiply accelerations, shape (n, 3), by 2^power, in one pass, into a new array of a number type.
+
+    Returns it, and the smallest and the largest size of its numbers; NaN where one of them is.
+    """
+    real, numbers = np.dtype(dtype).type, np.finfo(dtype)
+    result = np.empty(accelerations.shape, dtype)
+    has_power = numbers.minexp <= power < numbers.maxexp  # elsewhere that is no normal number
+
+    def write(part: slice) -> tuple[float, float]:
+        with np.errstate(over="ignore", under="ignore"):
+            for axis in range(3):
+                column = accelerations[part, axis]
+                if has_power:
+                    np.multiply(column, real(2.0**power), out=result[part, axis])
+                else:
+                    np.ldexp(column.astype(dtype), power, out=result[part, axis])
+            sizes = np.abs(result[part])
+            return float(sizes.min()), float(sizes.max())
+
+    ends = np.array(list(in_blocks(len(result), write)))
+    return result, float(ends[:, 0].min()), float(ends[:, 1].max())
+
+
+def _is_normal(dtype: Dtype, smallest: float, largest: float) -> bool:
+    """Tell whether all numbers of these sizes are finite and have all their digits."""
+    numbers = np.finfo(dtype)
+    return bool(smallest >= numbers.tiny and largest <= numbers.max)
 
 
 def holds(dtype: Dtype, accelerations: Any, power: int) -> bool:

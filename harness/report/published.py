@@ -33,7 +33,7 @@ from gravbench.report.loads import declared_per_body
 from gravbench.report.names import why_unranked
 from gravbench.report.numbers import times
 from gravbench.verdicts import ranking
-from gravbench.verdicts.cards import card_of, together
+from gravbench.verdicts.cards import card_of, multiprocessors, together
 from gravbench.verdicts.question import fastest
 from gravbench.verdicts.ranking import Conditions
 
@@ -140,7 +140,7 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "relative error": lambda record, _: record.error_max,
     "blocks": lambda record, _: record.grid_blocks,
     "waves": lambda record, _: record.waves,
-    "multiprocessors": lambda record, _: _multiprocessors(record),
+    "multiprocessors": lambda record, _: multiprocessors(record),
     "threads per block": lambda record, _: record.threads_per_block,
     "threads a multiprocessor holds": lambda record, _: _most_threads(record),
     "active threads of a multiprocessor": lambda record, _: _active_threads(record),
@@ -175,13 +175,6 @@ def _node_bytes(record: Record) -> float | None:
     return (
         None if sent is None else sent - record.n * (4 * np.dtype(record.dtype).itemsize + np.dtype(np.int32).itemsize)
     )
-
-
-def _multiprocessors(record: Record) -> float | None:
-    """Return how many multiprocessors the device has, from the blocks that it holds at once."""
-    if not (record.waves and record.grid_blocks and record.blocks_per_multiprocessor):
-        return None
-    return round(record.grid_blocks / record.waves / record.blocks_per_multiprocessor)
 
 
 def _most_threads(record: Record) -> float | None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.bodies import Bodies
+from gravbench.model.units import Scaled
 from gravbench.model.variant import Prepared
 from gravbench.toolkits.interface import DeviceToolkit
 
@@ -38,11 +39,11 @@ def write_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArr
         toolkit.copy_in(array, column)
 
 
-def host_rows(toolkit: DeviceToolkit, prepared: Prepared, position: Any, mass: Any) -> tuple[NDArray[Any], ...]:
-    """Lay positions (n, 3) and masses (n,) of gravity out as ``host_bodies`` does, of whatever type they are."""
+def host_rows(toolkit: DeviceToolkit, prepared: Prepared, scaled: Scaled) -> tuple[NDArray[Any], ...]:
+    """Lay scaled bodies of gravity out as ``host_bodies`` does."""
     arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
     laid_out = tuple(np.empty(array.shape, toolkit.real) for array in arrays)
-    fill(laid_out if isinstance(prepared.bodies, tuple) else laid_out[0], position, mass)
+    scaled.fill(laid_out if isinstance(prepared.bodies, tuple) else laid_out[0])
     return laid_out
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.model.device import Device, Target
+from gravbench.model.blocks import cores
+from gravbench.model.device import CardKind, Device, Target
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import CPU, Kernel
 from gravbench.toolkits.compile_cache import keep
-from gravbench.toolkits.devices import cores, processor
+from gravbench.toolkits.devices import processor
 from gravbench.toolkits.family import Family
 from gravbench.toolkits.interface import Ceiling, DeviceToolkit, compiling
 
@@ -50,12 +51,21 @@ class HostFamily(Family):
     def devices(self) -> tuple[list[Device], str | None]:
         return [processor()], None
 
+    def card(self) -> CardKind:
+        """Return the processor, which has no compute capability."""
+        return _processor_kind()
+
     def target(self, device: Device) -> Target:  # noqa: ARG002
         """Return that its functions are called once ahead, which compiles them."""
         return Target(CPU, 0)
 
 
 FAMILY = HostFamily()
+
+
+@cache
+def _processor_kind() -> CardKind:
+    return CardKind(processor().name)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from gravbench.model.device import Device, Reading, Target
+from gravbench.model.device import CardKind, Device, Reading, Target
 from gravbench.toolkits.family import Family, Sensor
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -82,6 +82,16 @@ class CudaFamily(Family):
         except Exception:  # as in ``devices``
             return None
         return Target(f"sm_{major}{minor}", lanes // LANES.get((major, minor), MOST_LANES))
+
+    def card(self) -> CardKind | None:
+        """Return that of the current context, or of the first GPU, whose context becomes current; None without any."""
+        from gravbench.toolkits import driver
+
+        try:
+            driver.use_device()
+            return driver.card_kind(driver.current_device())
+        except (OSError, driver.DriverError):
+            return None
 
     def expose(self, devices: Sequence[Device]) -> None:
         """Name them by their UUIDs, which do not depend on who counts."""

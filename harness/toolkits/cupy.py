@@ -101,6 +101,7 @@ class CupyToolkit(SeveralToolkit):
 
     name = "cupy"
     refusal = "CuPy cannot start"
+    queues_copies = True
 
     def start(self) -> None:
         ENTRY.load()
@@ -224,6 +225,9 @@ class CupyToolkit(SeveralToolkit):
 
     def stream(self) -> Any:
         return self.cupy.cuda.Stream(non_blocking=True)
+
+    def wait(self, stream: Any) -> None:
+        (self.cupy.cuda.get_current_stream() if stream is None else stream).synchronize()
 
     def send(self, array: Any, values: NDArray[Any], stream: Any) -> None:
         array.data.copy_from_host_async(values.ctypes.data, values.nbytes, stream)

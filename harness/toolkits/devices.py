@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
-import os
 import platform
 import re
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from gravbench.errors import InputError, guess, shortened
+from gravbench.model.blocks import cores
 from gravbench.model.device import Device, Reading, Target, together
 from gravbench.model.toolkits import PACKAGE, catalogue
 from gravbench.model.variant import CPU
@@ -25,11 +25,6 @@ ENERGY_EVERY = 0.1
 
 GPU_WORD = re.compile(r"([a-z]*)[:\s]?([0-9]{0,3})")
 """What people call a GPU instead of ``cuda:0``: a word, a number, or both."""
-
-
-def cores() -> int:
-    """Return how many of the host's cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor_name() -> str:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from gravbench.model.device import CardKind
 from gravbench.model.record import Resources
 
 # Values of CUfunction_attribute and CUdevice_attribute in cuda.h, which never change.
@@ -100,15 +101,27 @@ def _check(name: str, code: int) -> None:
         raise DriverError(f"{name}: {text.value.decode() if text.value else code}")
 
 
+def current_device() -> int:
+    """Return the number of the device of the current context."""
+    return _ask(ctypes.c_int(), "cuCtxGetDevice").value
+
+
 def device_attribute(attribute: int) -> int:
     """Ask for an attribute of the device of the current context."""
-    device = _ask(ctypes.c_int(), "cuCtxGetDevice")
-    return _ask(ctypes.c_int(), "cuDeviceGetAttribute", attribute, device).value
+    return _ask(ctypes.c_int(), "cuDeviceGetAttribute", attribute, ctypes.c_int(current_device())).value
 
 
 def compute_capability() -> str:
     """Return for example ``9.0``."""
     return f"{device_attribute(CAPABILITY_MAJOR)}.{device_attribute(CAPABILITY_MINOR)}"
+
+
+@lru_cache
+def card_kind(device: int) -> CardKind:
+    """Say what a device is, the current one; asked once."""
+    name = ctypes.create_string_buffer(256)
+    _call("cuDeviceGetName", name, len(name), ctypes.c_int(device))
+    return CardKind(name.value.decode(), compute_capability(), device_attribute(MULTIPROCESSORS))
 
 
 def clock_hertz() -> float:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar, Protocol
 
-from gravbench.model.device import Device, Reading, Target
+from gravbench.model.device import CardKind, Device, Reading, Target
 
 
 class Sensor(Protocol):
@@ -49,6 +49,10 @@ class Family(ABC):
 
     def target(self, device: Device) -> Target | None:  # noqa: ARG002
         """Return what kernels are compiled for ahead, without the device; None where they are not."""
+        return None
+
+    def card(self) -> CardKind | None:
+        """Return the device that toolkits compute on in this thread; None where it is unknown."""
         return None
 
     def expose(self, devices: Sequence[Device]) -> None:  # noqa: B027 - not every driver can be told

@@ -364,6 +364,9 @@ class GpuToolkit(DriverToolkit):
 class CudaToolkit(GpuToolkit):
     """A toolkit with CUDA's own primitives: memory from the driver, streams, and copies queued in them."""
 
+    queues_copies: ClassVar[bool] = False
+    """Whether ``send``, ``fetch`` and ``wait`` take None for the stream that launches go into."""
+
     def options(self, constants: Mapping[str, int]) -> list[str]:
         """List the compiler's options for a kernel of CUDA C with these constants."""
         return cuda_options(constants, self.dtype)
@@ -431,7 +434,7 @@ class CudaToolkit(GpuToolkit):
         return nullcontext()
 
     def wait(self, stream: Any) -> None:
-        """Wait until everything in a stream is done."""
+        """Wait until everything in a stream is done; None is the one that launches go into (``queues_copies``)."""
         stream.synchronize()
 
     def argsort(self, keys: Any) -> Any:  # noqa: ARG002

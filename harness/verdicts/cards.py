@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+from gravbench.model.device import CardKind
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.statistics import CONFIDENCE, student
@@ -21,6 +22,20 @@ from gravbench.verdicts.ranking import grouped, is_ranked, repetitions, seconds
 
 Card = tuple[str, str]
 """The name and the UUID of a card."""
+
+
+def multiprocessors(record: Record) -> int | None:
+    """Return how many multiprocessors the device has, from the blocks that it holds at once; None where none ran."""
+    if not (record.waves and record.grid_blocks and record.blocks_per_multiprocessor):
+        return None
+    return round(record.grid_blocks / record.waves / record.blocks_per_multiprocessor)
+
+
+def card_kind(records: Iterable[Record]) -> CardKind:
+    """Say what the device of these records is, as far as they tell."""
+    alike = list(records)
+    capability = next((record.compute_capability for record in alike if record.compute_capability), None)
+    return CardKind(alike[0].device or "", capability, next(filter(None, map(multiprocessors, alike)), None))
 
 
 class Shared(Record, frozen=True):

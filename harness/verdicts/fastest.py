@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import ROUND_UP, Context
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -27,11 +28,13 @@ from gravbench.config.fitting import needed_by
 from gravbench.config.settings import Number, Positive, validated
 from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PARTS, PROBLEM_AXES, Value, stated
+from gravbench.model.device import CardKind
 from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue, place_of
 from gravbench.model.variant import AxisValue, Dtype, Variant, discover
 from gravbench.verdicts.best import ranked
+from gravbench.verdicts.cards import card_kind
 from gravbench.verdicts.compare import THRESHOLD, Defaults, Run
 from gravbench.verdicts.question import EQUAL_MASS, error_of, is_of, task, what
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
@@ -39,7 +42,9 @@ from gravbench.verdicts.uncertainty import Uncertainties
 
 Errors = list[Annotated[Number, Field(ge=0)] | None]
 
-PACKAGED = Path(__file__).with_suffix(".yaml")
+TABLES = Path(__file__).with_name("tables")
+"""The folder of the tables that come with gravbench: one file per device, written by ``gravbench best --save``."""
+
 
 ERROR_DIGITS, TIME_DIGITS = 2, 4
 
@@ -94,8 +99,15 @@ class Measured(BaseModel):
 
     toolkit: Annotated[str, AfterValidator(_known)]
     device: str
+    compute_capability: str | None = None
+    multiprocessors: Annotated[int, Field(ge=1)] | None = None
     n: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
     choices: Annotated[list[Choice], Field(min_length=1)]
+
+    @property
+    def card(self) -> CardKind:
+        """What it was measured on."""
+        return CardKind(self.device, self.compute_capability, self.multiprocessors)
 
     @model_validator(mode="after")
     def _consistent(self) -> Measured:
@@ -167,6 +179,24 @@ class Table(BaseModel):
         return next((measured for measured in self.measured if measured.toolkit == toolkit), None)
 
 
+def of_nearest(toolkit: str, card: CardKind | None) -> Measured | None:
+    """Return what the packaged tables have of a toolkit on a device: its own, else what is most like it.
+
+    Of others the nearest by compute capability counts, then by multiprocessors, then the first by the name of the file;
+    that too for a device that is not known. None where no table has the toolkit.
+    """
+    known = [measured for table in packaged() if (measured := table.of(toolkit))]
+    if card is None:
+        return known[0] if known else None
+    return min(known, key=lambda measured: measured.card.distance(card), default=None)
+
+
+@cache
+def packaged() -> list[Table]:
+    """Read the tables that come with gravbench, once per process."""
+    return [read(path) for path in sorted(TABLES.glob("*.yaml"))]
+
+
 def read(path: Path) -> Table:
     """Read a table, once per process unless the file was written since.
 
@@ -228,7 +258,9 @@ def write(table: Table, path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    head = f"# Made by: gravbench best {' '.join(table.runs)} --save FILE\n"
+    devices = {measured.device for measured in table.measured}
+    one = f" --device {shlex.quote(*devices)}" if len(devices) == 1 else ""
+    head = f"# Made by: gravbench best {' '.join(table.runs)}{one} --save FILE\n"
     text = yaml.safe_dump(table.model_dump(exclude_defaults=True), default_flow_style=None, sort_keys=False, width=120)
     try:
         path.write_text(head + text, "utf-8")
@@ -320,7 +352,15 @@ def _measured(records: list[Record], known: Uncertainties, threshold: float, def
         choices.append(([by_n.get(n) for n in sizes], quantile))
     choices.sort(key=lambda choice: [seconds(record) if record else math.inf for record in choice[0][::-1]])
     made = [_choice(records_of, quantile) for records_of, quantile in choices]
-    return Measured(toolkit=records[0].toolkit, device=records[0].device or "", n=sizes, choices=made)
+    card = card_kind(records)
+    return Measured(
+        toolkit=records[0].toolkit,
+        device=card.name,
+        compute_capability=card.compute_capability,
+        multiprocessors=card.multiprocessors,
+        n=sizes,
+        choices=made,
+    )
 
 
 def _for_every_error(

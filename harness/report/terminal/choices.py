@@ -25,8 +25,9 @@ from gravbench.report.section import Column
 from gravbench.report.terminal.printing import heading, say, say_all, subsection
 from gravbench.report.terminal.table import table
 from gravbench.report.winning import behind_json, over_seeds_json, quantile_notes, quantile_words, within_words
-from gravbench.verdicts import ranking
+from gravbench.verdicts import fastest, ranking
 from gravbench.verdicts.best import Choice, Selection
+from gravbench.verdicts.cards import card_kind
 from gravbench.verdicts.compare import Defaults, Verdict, away
 from gravbench.verdicts.question import EQUAL_MASS, USUAL, Behind, Question
 
@@ -76,6 +77,8 @@ def render_choices(
             say(console, f"n = {n:,}, equally good: {_name(record)}")
         if sentence := closing_sentence(selection):
             say(console, sentence, "bold")
+    for sentence in table_sentences(selections):
+        say(console, sentence)
     if note := here.method_note([choice.chosen for selection in selections for choice in selection.choices]):
         say(console, note)
     if not full:
@@ -160,6 +163,21 @@ def _say_unclear(selection: Selection, console: Console, *, full: bool) -> None:
     for n, outraced in selection.unmeasured.items():
         lost = f"every configuration that is accurate enough was outraced ({outraced:,})"
         say(console, f"n = {n:,}: {lost}. {MEASURE}", "yellow")
+
+
+def table_sentences(selections: Sequence[Selection]) -> list[str]:
+    """Say which table that comes with gravbench ``gravbench.force`` uses on each device of the chosen records."""
+    sentences = []
+    by_device = ranking.grouped(
+        [choice.chosen for selection in selections for choice in selection.choices], lambda record: record.device
+    )
+    for records in by_device.values():
+        card = card_kind(records)
+        cards = {measured.card for record in records if (measured := fastest.of_nearest(record.toolkit, card))}
+        for other in sorted(cards, key=str):
+            table = "its own table" if other.name == card.name else f"the table of {other}, which is the most like it"
+            sentences.append(f"gravbench.force uses {table} on {card.name}.")
+    return sentences
 
 
 def closing_sentence(selection: Selection) -> str:

@@ -1,0 +1,74 @@
+"""What ``force`` checks a sample by on a GPU: sums over all bodies in float64, of arrays that stay on the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.model.variant import Kernel, Prepared
+from gravbench.toolkits import buffers
+from gravbench.toolkits.interface import CudaToolkit
+
+BLOCK = 256
+"""Threads per block."""
+ROWS = 4
+"""Rows that a block adds up together."""
+BLOCKS = 1024
+"""Blocks that fill a GPU: so many slices of the bodies are summed apart."""
+LEAST_SLICE = 4 * BLOCK
+"""Bodies of a slice, at least."""
+
+
+class RowSums:
+    """Adds up what all bodies of a prepared variant do to some of them; keeps its arrays from one call to the next."""
+
+    def __init__(self, toolkit: CudaToolkit, prepared: Prepared, dtype: Any, n: int, most_rows: int) -> None:
+        """Compile for a layout, and allocate.
+
+        Args:
+            toolkit: opened for the part ``force_on_rows`` in float64; it ``queues_copies``.
+            prepared: has n bodies on the device, and their accelerations.
+            dtype: the number type of both.
+            n: the bodies.
+            most_rows: as many rows are asked for at most.
+        """
+        self._toolkit, self._prepared, self._n = toolkit, prepared, n
+        arrays = prepared.bodies
+        mass = arrays[3] if isinstance(arrays, tuple) else arrays[:, 3]
+        self._columns = (*buffers.columns(arrays), mass, *buffers.columns(prepared.accelerations))
+        self._kernel: Kernel = toolkit.compile(
+            "force_on_rows",
+            P=BLOCK,
+            ROWS=ROWS,
+            SINGLE=int(np.dtype(dtype) == np.float32),
+            BODY_STRIDE=buffers.stride(arrays),
+            PULL_STRIDE=buffers.stride(prepared.accelerations),
+        )
+        self._groups = -(-most_rows // ROWS)
+        self._slices = max(1, min(BLOCKS // self._groups, n // LEAST_SLICE))
+        self._rows = toolkit.host_array(most_rows, np.int32, pinned=True)
+        self._rows_there = toolkit.device_array(most_rows, np.int32)
+        shape = (1 + self._slices) * most_rows, 3
+        self._result = toolkit.host_array(shape, np.float64, pinned=True)
+        self._result_there = toolkit.device_array(shape, np.float64)
+
+    def of(self, rows: NDArray[np.int64], eps2: float) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return the accelerations of ``rows`` by the variant, and in float64, each of shape (rows, 3); wait for them.
+
+        Bodies and ``eps2`` are those that the variant has, rounded to its number type.
+        """
+        toolkit, count = self._toolkit, len(rows)
+        self._rows[:count] = rows
+        toolkit.send(self._rows_there, self._rows[:count], None)
+        groups = -(-count // ROWS)
+        sizes = np.int32(self._n), np.int32(count), np.int32(self._slices)
+        self._kernel(
+            groups * self._slices, BLOCK, *self._columns, self._rows_there, self._result_there, *sizes, np.float64(eps2)
+        )
+        result = self._result[: (1 + self._slices) * count]
+        toolkit.fetch(result, self._result_there, None)
+        toolkit.wait(None)
+        found, *slices = result.reshape(1 + self._slices, count, 3)
+        return found.copy(), np.sum(slices, axis=0)

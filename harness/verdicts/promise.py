@@ -1,0 +1,83 @@
+"""Whether a promised error holds: some bodies' accelerations beside sums over all bodies in float64.
+
+The promise is that at least a fraction ``quantile`` of all bodies has a relative error within ``error``. Of a random
+sample, the number of rows that exceed it is then at most as large as that of independent rows each of which does so
+with the chance 1 - quantile, which is binomial. The promise is refuted if more rows exceed the error than chance
+explains once in ``1 / CHANCE`` samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_ROWS, LEAST_ROWS = 1024, 128
+PAIRS_ON_DEVICE, PAIRS_ON_HOST = 1 << 27, 1 << 23
+"""Pairs of bodies up to which more rows are compared than ``LEAST_ROWS``: a fraction of an evaluation's time."""
+CHANCE = 1e-4
+"""How often a promise that holds just so is refuted, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was found of a sample: ``error`` is that at the quantile, ``exceeding`` the rows beyond the promised one.
+
+    At most ``accepted`` of the ``rows`` may exceed it.
+    """
+
+    rows: int
+    error: float
+    exceeding: int
+    accepted: int
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the promise does not hold."""
+        return self.exceeding > self.accepted
+
+
+def rows_of(n: int, pairs: int) -> int:
+    """Return how many of n bodies are compared: fewer of more bodies, so that there are about so many ``pairs``."""
+    return min(n, max(LEAST_ROWS, min(MOST_ROWS, pairs // n)))
+
+
+def drawn(n: int, rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Draw a random body out of each of so many equal parts of n bodies."""
+    edges = np.linspace(0, n, rows + 1).astype(np.int64)
+    return generator.integers(edges[:-1], edges[1:])
+
+
+@lru_cache(maxsize=1024)
+def accepted(n: int, rows: int, quantile: float) -> int:
+    """Return how many rows of a sample of n bodies may exceed the promised error of this quantile of the bodies.
+
+    Of all bodies it is the fraction itself. For quantile 1 it is none, whatever the sample.
+    """
+    share = 1 - quantile
+    if rows == n or share == 0:
+        return math.floor(round(share * n, 6))
+    most, beyond = -1, 1.0
+    while beyond > CHANCE:
+        most += 1
+        ways = math.lgamma(rows + 1) - math.lgamma(most + 1) - math.lgamma(rows - most + 1)
+        beyond -= math.exp(ways + most * math.log(share) + (rows - most) * math.log(quantile))
+    return most
+
+
+def judged(found: Any, exact: NDArray[np.float64], n: int, error: float, quantile: float) -> Sample:
+    """Compare accelerations of a sample of n bodies with exact ones, each of shape (rows, 3), and judge the promise.
+
+    A relative error is |found - exact| / |exact|; of what is exactly zero it is zero or infinite. A NaN exceeds all.
+    """
+    distances = np.linalg.norm(np.subtract(found, exact, dtype=np.float64), axis=1)
+    sizes = np.linalg.norm(exact, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.where((distances == 0) & (sizes == 0), 0.0, distances / sizes)
+    exceeding = int(np.count_nonzero(~(errors <= error)))
+    at = float(np.quantile(np.nan_to_num(errors, nan=np.inf, posinf=np.inf), quantile, method="higher"))
+    return Sample(len(errors), at, exceeding, accepted(n, len(errors), quantile))

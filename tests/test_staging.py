@@ -1,0 +1,227 @@
+"""NumPy arrays on their way to a GPU and back: what is queued, what waits for it, and what the next call finds."""
+
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from direct import direct_accelerations
+from emulator import COMPILER, Emulator
+from gravbench import accelerations as module
+from gravbench.accelerations import force
+from gravbench.model import blocks, units
+from gravbench.model.bodies import Bodies
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.variant import Prepared, Tolerance, discover
+from gravbench.toolkits.interface import CudaToolkit
+from gravbench.toolkits.parts import Part
+from hosted import HostMemory
+from test_fastest import EPS2, errors_of, only, saved, sphere
+
+
+class Queued(HostMemory, CudaToolkit):
+    """A GPU that does everything when it is waited for, and not before."""
+
+    name = "queued"
+    queues_copies = True
+    multiprocessors = 4
+
+    def start(self):
+        self.work = deque()
+        self.pinned = 0
+
+    def host_array(self, shape, dtype, *, pinned):
+        self.pinned += pinned
+        return super().host_array(shape, dtype, pinned=pinned)
+
+    def send(self, array, values, stream):
+        self.work.append(lambda: HostMemory.send(self, array, values, stream))
+
+    def fetch(self, values, array, stream):
+        self.work.append(lambda: HostMemory.fetch(self, values, array, stream))
+
+    def wait(self, stream):
+        assert stream is None
+        while self.work:
+            self.work.popleft()()
+
+    def upload(self, values):
+        return np.array(values, self.real, order="C")
+
+    def copy_in(self, *_):
+        raise AssertionError("not through page-locked memory")
+
+    download = copy_in
+    build = copy_in
+    stream = copy_in
+
+    def resources(self, kernel):
+        raise NotImplementedError
+
+    compiler = ""
+
+
+@pytest.fixture
+def queued(monkeypatch, tmp_path):
+    """Return a toolkit that the force uses for a made-up variant, which ``launch`` computes, and options for it."""
+
+    def using(launch, layout="rows", tolerance=None):
+        own = discover()["tensor_half"]
+
+        def prepare(toolkit, bodies, **_):
+            rows = np.zeros((bodies.n, 4), toolkit.real)
+            if layout == "rows":
+                arrays, sums = rows, rows.copy()
+            else:
+                arrays, sums = (tuple(np.zeros(bodies.n, toolkit.real) for _ in range(count)) for count in (4, 3))
+            return Prepared(lambda: toolkit.work.append(lambda: launch(arrays, sums)), arrays, sums)
+
+        variant = replace(own, prepare=prepare, tolerance={"float32": tolerance or Tolerance(1e-3, 1e-3)})
+        toolkit = Queued(variant, "float32", find(GRAVITY))
+        monkeypatch.setattr(module, "_opened", lambda *_: toolkit)
+        monkeypatch.setattr(module, "discover", lambda: discover() | {"tensor_half": variant})
+        module._kept.cache_clear()
+        module._memory.cache_clear()
+        path = saved(only("cupy", "tensor_half"), tmp_path)
+        return toolkit, {"toolkit": "cupy", "table": path, "eps2": EPS2}
+
+    yield using
+    module._kept.cache_clear()
+    module._memory.cache_clear()
+
+
+def copying(arrays, sums):
+    """Stand in for a force: the positions."""
+    if isinstance(arrays, tuple):
+        for to, values in zip(sums, arrays, strict=False):
+            to[...] = values
+    else:
+        sums[:, :3] = arrays[:, :3]
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("n", [5, blocks.LEAST_ROWS, 3 * blocks.MOST_ROWS + 7])
+def test_bodies_reach_the_device_and_come_back(n, layout, queued):
+    toolkit, options = queued(copying, layout)
+    generator = np.random.default_rng(1)
+    kept = []
+    for _ in range(3):
+        position, mass = generator.normal(size=(n, 3)), generator.uniform(1, 2, n)
+        scaled = units.scaled({"xj": position, "mj": mass}, EPS2, on_device=False)
+        factor = 2.0 ** units.exponent(scaled.mass, scaled.length) / scaled.length
+        result = force(position, mass, **options, error=1.0, checked=False)
+        assert_allclose(result, position * factor, rtol=1e-6)
+        kept.append((result, result.copy(), toolkit.pinned))
+    # No call writes over the result of another one, or allocates again.
+    for result, copy, pinned in kept:
+        assert_array_equal(result, copy)
+        assert pinned == kept[0][2] > 0
+    assert not toolkit.work
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f8", np.int64])
+@pytest.mark.parametrize("order", ["C", "F", "every second"])
+def test_any_array_is_scaled_as_numpy_would_scale_it(dtype, order):
+    n = 3 * blocks.LEAST_ROWS + 5
+    generator = np.random.default_rng(2)
+    position = (generator.normal(size=(2 * n, 3)) * 100 + 1e5).astype(dtype)
+    position = position[::2] if order == "every second" else np.array(position[:n], order=order)
+    mass = generator.integers(1, 100, n).astype(dtype)
+    scaled = units.scaled({"xj": position, "mj": mass}, EPS2, on_device=False)
+    doubles = position.astype(float)
+    assert_array_equal(scaled.extent.least, doubles.min(axis=0))
+    assert_array_equal(scaled.extent.most, doubles.max(axis=0))
+    assert (scaled.extent.smallest, scaled.extent.largest) == (mass.min(), mass.max())
+    assert scaled.spread * scaled.length == np.abs(doubles - doubles[0]).max()
+    rows = np.empty((n, 4), np.float32)
+    scaled.fill(rows)
+    assert_array_equal(rows[:, :3], ((doubles - doubles[0]) / scaled.length).astype(np.float32))
+    assert_array_equal(rows[:, 3], (mass.astype(float) / scaled.mass).astype(np.float32))
+    assert_array_equal(rows[:, :3], scaled.arrays["xj"].astype(np.float32))
+
+
+@pytest.mark.parametrize("place", [0, blocks.LEAST_ROWS + 1, -1])
+@pytest.mark.parametrize("name", ["xj", "mj", "xi"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_found_wherever_it_is(place, name, value):
+    n = 3 * blocks.LEAST_ROWS
+    given = {"xj": np.ones((n, 3)), "mj": np.ones(n), "xi": np.ones((n, 3))}
+    given[name][place] = value
+    with pytest.raises(module.InputError, match=f"{name} have values that are not finite"):
+        units.scaled(given, EPS2, on_device=False)
+
+
+def test_blocks_are_in_order_and_are_all_rows(monkeypatch):
+    monkeypatch.setattr(blocks, "cores", lambda: 3)
+    for n in (1, blocks.LEAST_ROWS, blocks.LEAST_ROWS + 1, 10 * blocks.MOST_ROWS + 3):
+        parts = list(blocks.in_blocks(n, lambda part: part))
+        assert [part.start or 0 for part in parts] == [0, *(part.stop for part in parts[:-1])]
+        assert parts[-1].stop == n
+        assert all(part.stop - (part.start or 0) <= blocks.MOST_ROWS for part in parts)
+
+
+def summing(factor):
+    """Stand in for a kernel whose accelerations are all too long by a factor."""
+
+    def launch(arrays, sums):
+        given = Bodies(arrays[:, 3], arrays[:, :3], np.zeros((len(arrays), 3)), module_eps())
+        sums[:, :3] = factor * direct_accelerations(given, np.arange(given.n), "float32")
+
+    return launch
+
+
+def module_eps():
+    """The softening in the units of the force."""
+    return float(np.sqrt(EPS2 / units.length_unit(EPS2**0.5, None) ** 2))
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+@pytest.mark.parametrize("n", [40, 3000])
+@pytest.mark.parametrize("factor", [1.001, 1.1])
+def test_a_sample_is_compared_on_the_device(n, factor, queued, libraries, monkeypatch):
+    toolkit, options = queued(summing(factor))
+    monkeypatch.setattr(module, "_part_of_sums", lambda _: Emulator(Part("force_on_rows"), "float64", libraries))
+    asked = []
+    between = module._between
+    monkeypatch.setattr(
+        module,
+        "_between",
+        lambda scaled, pulled, _, dtype, **how: asked.append(dtype) or between(scaled, pulled, "cpu", dtype, **how),
+    )
+    position, mass = sphere(n)
+    result, used = force(position, mass, **options, error=0.01, return_choice=True)
+    errors = errors_of(result, position, mass, "float32")
+    if factor == 1.1:
+        assert (used.variant, asked) == ("force_between", ["float32"])
+        assert [name.split()[0] for name in used.refuted] == ["tensor_half"]
+        assert errors.error_max < 1e-4
+    else:
+        assert used.sampled_rows == min(n, 1024)
+        assert used.sampled_error == pytest.approx(1e-3, rel=0.02)
+        assert errors.error_median == pytest.approx(1e-3, rel=0.02)
+        assert list(used.milliseconds) == [
+            "choosing", "preparing", "copying to the device", "evaluation", "copying back", "check",
+        ]  # fmt: skip
+    assert not toolkit.work
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(queued, libraries, monkeypatch):
+    """As a tree that opens cells by the accelerations that its last bodies had."""
+    before, launched = [np.zeros((0, 4))], []
+
+    def launch(arrays, sums):
+        launched.append(1)
+        summing(1.0 if np.array_equal(before[0], arrays) else 1.1)(arrays, sums)
+        before[0] = arrays.copy()
+
+    _, options = queued(launch)
+    monkeypatch.setattr(module, "_part_of_sums", lambda _: Emulator(Part("force_on_rows"), "float64", libraries))
+    position, mass = sphere(200)
+    for count, bodies in ((2, position), (3, position), (5, -position), (6, -position)):
+        result, used = force(bodies, mass, **options, error=0.01, return_choice=True)
+        assert (used.variant, used.refuted, len(launched)) == ("tensor_half", (), count)
+        assert errors_of(result, bodies, mass, "float32").error_max < 1e-4
