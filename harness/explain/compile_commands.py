@@ -16,7 +16,8 @@ from gravbench.errors import InputError, exit_code_of
 from gravbench.explain.standalone import built_of
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import BUILT_IN, CUDA_C, HEADER, SHARED, discover
+from gravbench.model.stem_code import BUILT_IN, CUDA_C, HEADER, SHARED
+from gravbench.model.variant import discover
 from gravbench.packaged import runs_of_the_clone
 from gravbench.toolkits.parts import BLOCK
 
