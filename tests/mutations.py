@@ -231,6 +231,43 @@ MUTATIONS = (
         "fastest-error-up", "harness/verdicts/fastest.py", "rounding=ROUND_UP)", 'rounding="ROUND_HALF_EVEN")',
         "test_fastest.py",
     ),
+    Mutation(
+        "nearest-table-by-multiprocessors-first", "harness/model/device.py",
+        """            _apart(self.compute_capability, other.compute_capability),
+            _apart(self.multiprocessors, other.multiprocessors),""",
+        """            _apart(self.multiprocessors, other.multiprocessors),
+            _apart(self.compute_capability, other.compute_capability),""",
+        "test_fastest.py",
+    ),
+    Mutation(
+        "promise-one-row-more", "harness/verdicts/promise.py", "return self.exceeding > self.accepted",
+        "return self.exceeding > self.accepted + 1", "test_promise.py",
+    ),
+    Mutation(
+        "promise-often-refuted", "harness/verdicts/promise.py", "while beyond > CHANCE:", "while beyond > 10 * CHANCE:",
+        "test_promise.py",
+    ),
+    Mutation(
+        "promise-nan-is-right", "harness/verdicts/promise.py", "np.count_nonzero(~(errors <= error))",
+        "np.count_nonzero(errors > error)", "test_promise.py",
+    ),
+    Mutation(
+        "promise-forgotten", "harness/accelerations.py", "and its_error < memory.below and", "and", "test_promise.py",
+    ),
+    Mutation(
+        "sum-of-rows-without-a-barrier", "variants/parts/force_on_rows.cu",
+        "[threadIdx.x + half].az;\n            }\n            __syncthreads();",
+        "[threadIdx.x + half].az;\n            }",
+        "test_promise.py", "sums_of_rows",
+    ),
+    Mutation(
+        "copy-back-not-waited-for", "harness/toolkits/staging.py", "        self._toolkit.wait(None)\n", "",
+        "test_staging.py",
+    ),
+    Mutation(
+        "origin-not-subtracted-on-the-host", "harness/model/units.py", "if self.origin is not None:", "if False:",
+        "test_staging.py test_force_units.py",
+    ),
     # report
     Mutation(
         "number-digits", "harness/report/numbers.py", "max(0, digits - 1 - magnitude)", "max(0, digits - magnitude)",

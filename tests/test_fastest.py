@@ -242,6 +242,7 @@ def test_a_card_has_its_own_table_or_that_of_the_card_most_like_it(cards):
     assert used_on(H100) == H200
     assert used_on(replace(H100, multiprocessors=116)) == SMALL_H100
     assert used_on(ADA) == H200
+    assert used_on(CardKind("NVIDIA A800", "8.0", 132)) == AMPERE
     assert used_on(CardKind("NVIDIA RTX PRO 6000", "12.0", 188)) == BLACKWELL
     assert used_on(CardKind("NVIDIA A30", "8.0", 56)) == AMPERE
     assert used_on(CardKind("NVIDIA GH200", "9.0")) == H200
