@@ -185,7 +185,9 @@ def _answered(
         result = compute(choice, dtype)
         if choice is None or not _is_checked(wanted, choice):
             return _Answer(result, choice, dtype, checks)
-        rows = promise.drawn(n, promise.rows_of(n, _pairs(wanted.toolkit)), memory.generator)
+        count = promise.rows_of(n, _pairs(wanted.toolkit))
+        faint = promise.least(result, count // 2) if wanted.quantile == LARGEST and 1 < count < n else []
+        rows = np.append(promise.drawn(n, count - len(faint), memory.generator), faint).astype(np.int64)
         sample = check(choice, result, rows)
         laps.lap(used.CHECK)
         if sample and sample.refutes:

@@ -55,6 +55,9 @@ class _OnDevice(np.ndarray):
 
     __float__ = __int__ = __index__ = item = tolist = __bool__
 
+    def get(self):
+        return np.asarray(self)
+
     def __array_function__(self, *arguments):
         result = super().__array_function__(*arguments)
         return result.view(_OnDevice) if isinstance(result, np.ndarray) else result
