@@ -186,8 +186,9 @@ def _answered(
         if choice is None or not _is_checked(wanted, choice):
             return _Answer(result, choice, dtype, checks)
         count = promise.rows_of(n, _pairs(wanted.toolkit))
-        faint = promise.least(result, count // 2) if wanted.quantile == LARGEST and 1 < count < n else []
-        rows = np.append(promise.drawn(n, count - len(faint), memory.generator), faint).astype(np.int64)
+        rows = promise.drawn(n, count, memory.generator)
+        if wanted.quantile == LARGEST and count < n:
+            rows = np.append(rows[::2], promise.least(result, count - len(rows[::2])))
         sample = check(choice, result, rows)
         laps.lap(used.CHECK)
         if sample and sample.refutes:
