@@ -534,10 +534,13 @@ CHANGED = {
     "numpy_direct",
     "register_blocked",
     "resident_tree",
+    "resident_tree_gpus",
     "shuffle",
     "split_j",
     "symmetric",
     "tensor",
+    "tensor_gpus",
+    "tensor_half",
 }
 """Variants edited since their records were made."""
 

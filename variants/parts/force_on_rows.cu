@@ -1,9 +1,9 @@
 // Accelerate some bodies by all of them, in float64, and copy what another kernel computed of the same bodies.
 //
-// Bodies and accelerations are those of that kernel, numbers of type Stored: float where SINGLE is 1, else double. x, y,
-// z, mass: n bodies, BODY_STRIDE numbers from one to the next; ax, ay, az: their accelerations, PULL_STRIDE apart. rows:
-// the places of count bodies. result: rows of three numbers, first count of that kernel's, then for each of the slices
-// count sums over its share of the bodies; their total is the acceleration.
+// Bodies and accelerations are those of that kernel, numbers of type Stored: float where SINGLE is 1, else double. x,
+// y, z, mass: n bodies, BODY_STRIDE numbers from one to the next; ax, ay, az: their accelerations, PULL_STRIDE apart.
+// rows: the places of count bodies. result: rows of three numbers, first count of that kernel's, then for each of the
+// slices count sums over its share of the bodies; their total is the acceleration.
 //
 // A block of P threads has ROWS bodies and one slice: each thread adds up every P-th body of it for all of them.
 // Global loads per body and slice: 4 n / ROWS.
