@@ -8,7 +8,7 @@ import pytest
 from emulator import COMPILER, Emulator
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
-from gravbench.model.variant import cuda_source
+from gravbench.model.stem_code import cuda_source
 from gravbench.toolkits import nvrtc as library
 
 KERNEL = """

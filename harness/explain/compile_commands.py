@@ -20,6 +20,7 @@ from gravbench.model.stem_code import BUILT_IN, CUDA_C, HEADER, SHARED
 from gravbench.model.variant import discover
 from gravbench.packaged import runs_of_the_clone
 from gravbench.toolkits.parts import BLOCK
+from gravbench.toolkits.row_sums import ROWS
 
 FILE = "compile_commands.json"
 GENERATED = Path("build", "gravity.cuh")
@@ -31,6 +32,7 @@ CLANG = (
 """What clangd is told of the language; nothing is run."""
 PARTS: Mapping[str, Mapping[str, int]] = {
     "force_between": {"P": BLOCK},
+    "force_on_rows": {"P": BLOCK, "ROWS": ROWS, "SINGLE": 1, "BODY_STRIDE": 4, "PULL_STRIDE": 4},
     "integrate": {"BODY_STRIDE": 4, "ACCELERATION_STRIDE": 4},
 }
 """The constants of the parts, for rows of four numbers."""

@@ -85,12 +85,8 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const R
                                                     const Link* links, int first, int count) {
     // All children are read before the first is waited for.
     Body cells[8];
-    real farthest[8];
 #pragma unroll
-    for (int child = 0; child < 8; ++child) {
-        cells[child] = child < count ? fresh(centres + first + child) : Body{};
-        if (OPENING == 2) farthest[child] = child < count ? fresh(links + first + child).reach : 0;
-    }
+    for (int child = 0; child < 8; ++child) cells[child] = child < count ? fresh(centres + first + child) : Body{};
     Moments sum = {};
     real mass = 0;
 #pragma unroll
@@ -121,7 +117,7 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const R
         }
         if (OPENING == 2) {
             const real away = sqrt(at.x * at.x + (at.y * at.y + at.z * at.z));
-            sum.farthest = max(sum.farthest, farthest[child] + away);
+            sum.farthest = max(sum.farthest, fresh(links + first + child).reach + away);
         }
     }
     end_second(sum.second);
