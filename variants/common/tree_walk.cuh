@@ -47,7 +47,7 @@ __device__ __forceinline__ GroupBox group_box_of(const Body& own) {
 // What the weight of a cell is compared with where it may be wrong by the acceleration `pull`.
 __device__ __forceinline__ real by_pull_of(real pull) {
 #if QUADRUPOLE
-    return pow(pull, static_cast<real>(-0.4));
+    return exp2(static_cast<real>(-0.4) * log2(pull));
 #else
     return inverse_sqrt(pull);
 #endif
