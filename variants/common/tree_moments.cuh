@@ -128,7 +128,7 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const R
 // D^(k + 2), to the power of 2 / (k + 2). That of an octupole is 4 mass b^3 / D^5 at most, of which half counts.
 __device__ __forceinline__ real weight_of(real mass, real farthest) {
 #if QUADRUPOLE
-    return pow(2 * mass, static_cast<real>(0.4)) * pow(farthest, static_cast<real>(1.2));
+    return exp2(static_cast<real>(0.4) * log2(2 * mass) + static_cast<real>(1.2) * log2(farthest));
 #else
     return sqrt(mass) * farthest;
 #endif

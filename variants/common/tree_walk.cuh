@@ -53,8 +53,10 @@ __device__ __forceinline__ real by_pull_of(real pull) {
 #endif
 }
 
-// What `by_pull` is multiplied by where the acceleration is half as strong.
-constexpr real by_half_the_pull = static_cast<real>(QUADRUPOLE ? 1.3195079 : 1.4142136);
+// Return what `by_pull` would be where the acceleration is half as strong.
+__device__ __forceinline__ real by_half_the_pull(real by_pull) {
+    return static_cast<real>(QUADRUPOLE ? 1.3195079 : 1.4142136) * by_pull;
+}
 
 // Return the place of a lane's b-th body among the n; of its group, which begins at `first`, those from `start` on and
 // before `stop`: other lanes repeat the nearest.

@@ -18,7 +18,7 @@
 //
 // No walk is much longer than the others. A walk that has met twice as much as the mean of the last evaluation compares
 // nodes with its bodies instead of the boxes around them (`too_near_a_body`). OPENING 2 judges cells by the
-// acceleration of a body in the last evaluation, but by no less than a part, `least_part`, of what the contributions of
+// acceleration of a body in the last evaluation, but by no less than a part, 1 / 32, of what the contributions of
 // all cells are together: a body whose contributions cancel would open all cells, and its error is small beside these.
 //
 // Where the nodes do not fit into `capacity`, the cells of the last level that fits are leaves, whatever they hold:
@@ -108,9 +108,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 #if KERNEL == 0
 #include "tree_stack.cuh"
 #include "tree_walk.cuh"
-
-// The part of the contributions of all cells below which no acceleration is taken to be.
-constexpr real least_part = static_cast<real>(1) / 32;
 
 // Threads of a multiprocessor for which the compiler has to leave registers: 40 of them for one body in float32.
 constexpr int resident_threads = sizeof(real) == 4 && R <= 2 ? (R == 1 ? 1536 : 1024) : 512;
@@ -261,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
 #endif
             again = false;
 #if OPENING == 2 && !COUNT
-            const real least = least_part * warp_sum(contributions);
+            const real least = warp_sum(contributions) / 32;
 #pragma unroll
             for (int b = 0; b < R; ++b) {
                 const Sums& of = sums[b];
@@ -269,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                 if (writes(first, start, stop, b, n)) last[order[first + b * 32 + lane]] = length;
                 const real found = warp_min<lanes_of_box>(length);
                 GroupBox& box = room.boxes[b * BOXES + of_lane];
-                again = again || (box.by_pull > 0 && by_half_the_pull * box.by_pull < by_pull_of(part * found));
+                again = again || (box.by_pull > 0 && by_half_the_pull(box.by_pull) < by_pull_of(part * found));
                 __syncwarp();
                 if (writes_box) judge_by(box, part * found, inverse_theta);
             }
