@@ -69,12 +69,12 @@ def force(
     CuPy arrays stay on their device, as does the result: a direct sum, or what is not ``checked``, is queued, and NaN
     where a number is not finite or leaves the number type. docs/how-to/choose.md says what a first call waits for.
 
-    The table's errors are those of Plummer spheres. So each call checks what is no direct sum: of a random sample, a
-    body out of each of 128 to 1,024 equal parts (fewer of more bodies), accelerations are compared with direct sums in
-    float64. If more exceed ``error`` than chance explains once in 10,000 samples of bodies of which a fraction
-    ``quantile`` is within it (binomial; for 1, a single one is enough), the next more accurate choice is taken, at last
-    a direct sum; later calls with the same n, eps2, toolkit, table, dtype, error and quantile begin there. For quantile
-    1, a sample of m bodies misses with a chance of (1 - f)^m that a fraction f of all exceeds the error.
+    The table's errors are those of Plummer spheres. So each call checks what is no direct sum: the accelerations of 128
+    to 1,024 bodies (fewer of more bodies) are compared with direct sums in float64. They are random ones, for quantile
+    1 half of them those of the least accelerations. A choice is kept if so few exceed ``error`` that this would happen
+    in one of a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none
+    does). Else the next more accurate choice is taken, at last a direct sum; later calls with the same n, eps2,
+    toolkit, table, dtype, error and quantile begin there.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -103,14 +103,14 @@ def force(
     arguments.check_truth("checked", checked)
     arrays = arguments.arrays(xj, mj, xi)
     on_device = is_cupy(arrays["xj"])
-    found = _found(table, toolkit, on_device=on_device, of_two_sets="xi" in arrays)
-    wanted = Wanted(*found, arguments.DTYPES if dtype is None else (dtype,), *accuracy, eps2, checked=checked)
+    known = _from_table(table, toolkit, on_device=on_device, of_two_sets="xi" in arrays)
+    wanted = Wanted(*known, arguments.DTYPES if dtype is None else (dtype,), *accuracy, eps2, checked=checked)
     scaled = units.scaled(arrays, eps2, on_device=on_device)
     result, _last.used = (_there if on_device else _here)(scaled, wanted, laps)
     return (result, _last.used) if return_choice else result
 
 
-def _found(
+def _from_table(
     table: Any, toolkit: Any, *, on_device: bool, of_two_sets: bool
 ) -> tuple[Measured | None, CardKind | None, str]:
     """Return what the table has of the toolkit, the device, and the toolkit."""
@@ -171,24 +171,20 @@ class _Answer:
 def _answered(
     wanted: Wanted,
     n: int,
-    memory: _Memory,
     laps: Laps,
-    choose: Callable[[], tuple[Choice | None, Dtype]],
+    choose: Callable[[_Memory], tuple[Choice | None, Dtype]],
     compute: Callable[[Choice | None, Dtype], Any],
     check: Callable[[Choice, Any, NDArray[np.int64]], Sample | None],
 ) -> _Answer:
     """Compute by one choice after another, until one keeps its promise."""
-    checks: list[Checked] = []
+    memory, checks = _remembered(wanted, n), list[Checked]()
     while True:
-        choice, dtype = choose()
+        choice, dtype = choose(memory)
         laps.lap(used.CHOOSING)
         result = compute(choice, dtype)
         if choice is None or not _is_checked(wanted, choice):
             return _Answer(result, choice, dtype, checks)
-        count = promise.rows_of(n, _pairs(wanted.toolkit))
-        rows = promise.drawn(n, count, memory.generator)
-        if wanted.quantile == LARGEST and count < n:
-            rows = np.append(rows[::2], promise.least(result, count - len(rows[::2])))
+        rows = promise.compared(result, _pairs(wanted.toolkit), wanted.quantile, memory.generator)
         sample = check(choice, result, rows)
         laps.lap(used.CHECK)
         if sample and sample.refutes:
@@ -220,13 +216,11 @@ def _here(scaled: units.Scaled, wanted: Wanted, laps: Laps) -> tuple[Any, Used]:
         raise InputError(scaled.objection(wanted.dtypes[-1]))
     kind = Kind(scaled.given["mj"], scaled.given["xj"], scaled.extent)
     with _one_at_a_time:
-        memory = _remembered(wanted, scaled.n)
         answer = _answered(
             wanted,
             scaled.n,
-            memory,
             laps,
-            lambda: _choose(wanted, held, scaled.n, kind, memory),
+            lambda memory: _choose(wanted, held, scaled.n, kind, memory),
             lambda choice, dtype: _computed_here(scaled, wanted.toolkit, choice, dtype, laps),
             lambda choice, result, rows: _sample(scaled, wanted, choice, rows, result),
         )
@@ -273,13 +267,11 @@ def _there(scaled: units.Scaled, wanted: Wanted, laps: Laps) -> tuple[Any, Used]
         return is_held(dtype, of_any_mass=choice is None or _is_for_any(choice))
 
     with _one_at_a_time:
-        memory = _remembered(wanted, scaled.n)
         answer = _answered(
             wanted,
             scaled.n,
-            memory,
             laps,
-            lambda: _choose_there(scaled, wanted, memory),
+            lambda memory: _choose_there(scaled, wanted, memory),
             lambda choice, dtype: _computed_there(scaled, wanted, choice, dtype, valid(choice, dtype), laps),
             lambda choice, result, rows: _sample(
                 scaled, wanted, choice, rows, result, valid=valid(choice, choice.dtype)
@@ -497,18 +489,18 @@ def _sample(
     assert kept.prepared is not None
     on_host = kept.prepared.on_host or not (isinstance(opened, CudaToolkit) and opened.queues_copies)
     if on_host:
-        found = (result if valid is None else opened.download(result))[rows]
+        computed = (result if valid is None else opened.download(result))[rows]
         exact = _exact_on_host(opened, kept.prepared, rows, float(opened.real(eps2)))
     else:
         kept.row_sums = kept.row_sums or RowSums(
             _part_of_sums(wanted.toolkit), kept.prepared, opened.real, n, len(rows)
         )
-        found, exact = kept.row_sums.of(rows, float(opened.real(eps2)))
+        computed, exact = kept.row_sums.of(rows, float(opened.real(eps2)))
     lost = float(scaled.lost(choice.dtype) if valid is None else opened.download(scaled.lost(choice.dtype)))
     if lost:
-        is_left = ~units.is_faint(choice.dtype, found, lost, wanted.error)
-        found, exact = found[is_left], exact[is_left]
-    return promise.judged(found, exact, n, wanted.error, wanted.quantile) if len(found) else None
+        is_left = ~units.is_faint(choice.dtype, computed, lost, wanted.error)
+        computed, exact = computed[is_left], exact[is_left]
+    return promise.judged(computed, exact, n, wanted.error, wanted.quantile) if len(computed) else None
 
 
 def _exact_on_host(opened: DeviceToolkit, prepared: Prepared, rows: Any, eps2: float) -> NDArray[np.float64]:

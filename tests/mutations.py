@@ -244,7 +244,7 @@ MUTATIONS = (
         "return self.exceeding > self.accepted + 1", "test_promise.py",
     ),
     Mutation(
-        "promise-often-broken", "harness/verdicts/promise.py", "if up_to > CHANCE:", "if up_to > 10 * CHANCE:",
+        "promise-often-broken", "harness/verdicts/promise.py", "<= CHANCE)) - 1", "<= 10 * CHANCE)) - 1",
         "test_promise.py",
     ),
     Mutation(

@@ -141,8 +141,8 @@ class Case(BaseModel, frozen=True):
         """The case in a few words, for progress and messages."""
         words = [word(name, self.part(name)) for name in ("variant", "toolkit", "n", "dtype")]
         named = [name for name in stated() if PARTS[name].kind == "work" or name in ("bodies", "seed")]
-        told = [name for name in named if self.part(name) not in (PARTS[name].usual, None)]
-        return " ".join([*words, *filter(None, [self.configuration]), *(word(name, self.part(name)) for name in told)])
+        unusual = [word(name, self.part(name)) for name in named if self.part(name) not in (PARTS[name].usual, None)]
+        return " ".join([*words, *filter(None, [self.configuration]), *unusual])
 
     @property
     def configuration(self) -> str:

@@ -69,8 +69,8 @@ class CardKind:
         )
 
 
-def _apart(one: str | int | None, other: str | int | None) -> float:
-    return math.inf if one is None or other is None else abs(float(one) - float(other))
+def _apart(first: str | int | None, second: str | int | None) -> float:
+    return math.inf if first is None or second is None else abs(float(first) - float(second))
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ class Scaled:
     def or_line(self, valid: Any) -> Scaled:
         """Put all bodies, with equal masses, on a line unless they are ``valid``, a truth value on the device.
 
-        A tree would otherwise be one leaf of all bodies, which a single warp adds up.
+        Otherwise a variant would be given numbers that are not finite, and may take long over them.
         """
         equal = np.ones_like(self.arrays["mj"])
         line = equal.cumsum()[:, None] / len(equal)
@@ -221,8 +221,8 @@ def _scaled_here(arrays: Mapping[str, Any], eps2: float) -> Scaled:
     is_moved = max(map(abs, first.tolist())) >= 2 * spread
     origin = origin_of(first, spread) if is_moved else None
     length, mass = length_unit(math.sqrt(eps2), spread), _power_of_two(heaviest) if heaviest else 1.0
-    own = spread / length, heaviest / mass, lightest / mass
-    return Scaled(given, origin, eps2 / length / length, length, mass, *own, extent)
+    in_units = spread / length, heaviest / mass, lightest / mass
+    return Scaled(given, origin, eps2 / length / length, length, mass, *in_units, extent)
 
 
 def _native(array: Any) -> Any:
@@ -239,13 +239,13 @@ def extent_of(positions: Any, masses: Any) -> Extent:
     return reduce(_together, in_blocks(len(masses), of_part))
 
 
-def _together(one: Extent, other: Extent) -> Extent:
+def _together(first: Extent, second: Extent) -> Extent:
     # Of NumPy, for which a NaN is both the least and the largest number.
     return Extent(
-        np.minimum(one.least, other.least),
-        np.maximum(one.most, other.most),
-        float(np.minimum(one.smallest, other.smallest)),
-        float(np.maximum(one.largest, other.largest)),
+        np.minimum(first.least, second.least),
+        np.maximum(first.most, second.most),
+        float(np.minimum(first.smallest, second.smallest)),
+        float(np.maximum(first.largest, second.largest)),
     )
 
 

@@ -70,5 +70,5 @@ class RowSums:
         result = self._result[: (1 + self._slices) * count]
         toolkit.fetch(result, self._result_there, None)
         toolkit.wait(None)
-        found, *slices = result.reshape(1 + self._slices, count, 3)
-        return found.copy(), np.sum(slices, axis=0)
+        computed, *slices = result.reshape(1 + self._slices, count, 3)
+        return computed.copy(), np.sum(slices, axis=0)

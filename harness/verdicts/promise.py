@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.array_likes import is_cupy
+from gravbench.model.record import LARGEST
 
 MOST_ROWS, LEAST_ROWS = 1024, 128
 PAIRS_ON_DEVICE, PAIRS_ON_HOST = 1 << 30, 1 << 23
@@ -31,7 +32,7 @@ CHANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was found of a sample: ``error`` is that at the quantile, ``exceeding`` the rows beyond the promised one.
+    """What a sample shows: ``error`` is that at the quantile, ``exceeding`` the rows beyond the promised one.
 
     At most ``accepted`` of the ``rows`` may exceed it.
     """
@@ -47,6 +48,18 @@ class Sample:
         return self.exceeding > self.accepted
 
 
+def compared(computed: Any, pairs: int, quantile: float, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return which of the accelerations ``computed``, shape (n, 3), of NumPy or CuPy, are compared, for so many pairs.
+
+    They are random ones; of many bodies and for quantile 1, half of them are the least.
+    """
+    n = len(computed)
+    rows = rows_of(n, pairs)
+    if quantile < LARGEST or rows == n:
+        return drawn(n, rows, generator)
+    return np.append(drawn(n, rows - rows // 2, generator), least(computed, rows // 2))
+
+
 def rows_of(n: int, pairs: int) -> int:
     """Return how many of n bodies are compared: fewer of more bodies, so that there are about so many ``pairs``."""
     return min(n, max(LEAST_ROWS, min(MOST_ROWS, pairs // n)))
@@ -58,9 +71,9 @@ def drawn(n: int, rows: int, generator: np.random.Generator) -> NDArray[np.int64
     return generator.integers(edges[:-1], edges[1:])
 
 
-def least(found: Any, count: int) -> NDArray[np.int64]:
+def least(computed: Any, count: int) -> NDArray[np.int64]:
     """Return the places of the ``count`` least accelerations, shape (n, 3), of NumPy or CuPy."""
-    places = abs(found).max(axis=1).argpartition(count - 1)[:count]
+    places = abs(computed).max(axis=1).argpartition(count - 1)[:count]
     return np.asarray(places.get() if is_cupy(places) else places, np.int64)
 
 
@@ -70,24 +83,20 @@ def accepted(n: int, rows: int, quantile: float) -> int:
 
     Of all bodies it is the fraction itself. For quantile 1 it is none, whatever the sample.
     """
+    from scipy.special import bdtr
+
     share = 1 - quantile
     if rows == n or share == 0:
         return math.floor(round(share * n, 6))
-    most, up_to = -1, 0.0
-    while True:
-        ways = math.lgamma(rows + 1) - math.lgamma(most + 2) - math.lgamma(rows - most)
-        up_to += math.exp(ways + (most + 1) * math.log(share) + (rows - most - 1) * math.log(quantile))
-        if up_to > CHANCE:
-            return max(most, 0)
-        most += 1
+    return max(int(sum(bdtr(np.arange(rows + 1), rows, share) <= CHANCE)) - 1, 0)
 
 
-def judged(found: Any, exact: NDArray[np.float64], n: int, error: float, quantile: float) -> Sample:
+def judged(computed: Any, exact: NDArray[np.float64], n: int, error: float, quantile: float) -> Sample:
     """Compare accelerations of a sample of n bodies with exact ones, each of shape (rows, 3), and judge the promise.
 
-    A relative error is |found - exact| / |exact|; of what is exactly zero it is zero or infinite. A NaN exceeds all.
+    A relative error is |computed - exact| / |exact|; of what is exactly zero it is zero or infinite. A NaN exceeds all.
     """
-    distances = np.linalg.norm(np.subtract(found, exact, dtype=np.float64), axis=1)
+    distances = np.linalg.norm(np.subtract(computed, exact, dtype=np.float64), axis=1)
     sizes = np.linalg.norm(exact, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.where((distances == 0) & (sizes == 0), 0.0, distances / sizes)

@@ -121,9 +121,9 @@ class Wanted:
     def of_table(self, choice: Choice, n: int) -> tuple[float, float]:
         """Return the error and the seconds of a choice of the table."""
         assert self.known is not None
-        found = self.known.at(choice, n, self.quantile)
-        assert found is not None
-        return found
+        error_and_seconds = self.known.at(choice, n, self.quantile)
+        assert error_and_seconds is not None
+        return error_and_seconds
 
     def used(
         self,
@@ -138,8 +138,8 @@ class Wanted:
     ) -> Used:
         """Describe what was used for n bodies; without a choice, the kernel for two sets."""
         computed = self.toolkit, dtype, result_dtype, in_float64
-        names = [_named(one.choice.variant, one.choice.axes, self.toolkit, one.choice.dtype) for one in checks]
-        refuted = tuple(name for name, one in zip(names, checks, strict=True) if one.sample.refutes)
+        names = [_named(check.choice.variant, check.choice.axes, self.toolkit, check.choice.dtype) for check in checks]
+        refuted = tuple(name for name, check in zip(names, checks, strict=True) if check.sample.refutes)
         if choice is None or self.known is None:
             common = {"here": self.here, "refuted": refuted, "milliseconds": laps.milliseconds}
             return Used("force_between", *computed, {}, self.quantile, **common)  # type: ignore[arg-type]

@@ -80,14 +80,8 @@ extern "C" __global__ void __launch_bounds__(SCAN)
     const int begin = min(static_cast<int>(threadIdx.x) * each, blocks), end = min(begin + each, blocks);
     int sum = 0;
     for (int k = begin; k < end; ++k) sum += own[k];
-    const int lane = threadIdx.x % 32;
-    int before = sum;
-#pragma unroll
-    for (int apart = 1; apart < 32; apart <<= 1) {
-        const int other = __shfl_up_sync(0xffffffff, before, apart);
-        if (lane >= apart) before += other;
-    }
-    if (lane == 31) of_warps[threadIdx.x / 32] = before;
+    int before = inclusive_scan(sum);
+    if (lane_of_thread() == 31) of_warps[threadIdx.x / 32] = before;
     __syncthreads();
     for (int warp = 0; warp < static_cast<int>(threadIdx.x) / 32; ++warp) before += of_warps[warp];
     if (threadIdx.x == SCAN - 1) totals[blockIdx.x] = before;

@@ -41,6 +41,14 @@ __device__ __forceinline__ Offset way(const Body& from, const Rest& from_rest, c
                   (to.z - from.z) + (to_rest.z - from_rest.z)};
 }
 
+__device__ __forceinline__ real squared_length(const Offset& of) {
+    return of.x * of.x + (of.y * of.y + of.z * of.z);
+}
+
+__device__ __forceinline__ real squared_distance(const Body& from, const Body& to) {
+    return squared_length(way(from, Rest{}, to, Rest{}));
+}
+
 // Read what another multiprocessor has just written, word by word, past the cache that does not see it.
 template <class Row>
 __device__ __forceinline__ Row fresh(const Row* from) {

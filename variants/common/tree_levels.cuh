@@ -82,5 +82,5 @@ __device__ __forceinline__ bool is_in_cell(Key begins, Key other, int after, int
 
 // Return the cells of a level that begin in a warp, a bit for each lane.
 __device__ __forceinline__ unsigned cells_in_warp(const Begun& begun, int level) {
-    return __ballot_sync(0xffffffff, begun.least <= level && level <= begun.deepest);
+    return lanes_where(begun.least <= level && level <= begun.deepest);
 }

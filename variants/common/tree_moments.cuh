@@ -31,10 +31,10 @@ __device__ __forceinline__ void add_second(Quadrupole& to, real part, real x, re
 }
 
 // Add two numbers, and return what the sum left out of them (Knuth's TwoSum).
-__device__ __forceinline__ real left_out(real& sum, real one, real other) {
-    sum = one + other;
-    const real of_other = sum - one;
-    return (one - (sum - of_other)) + (other - of_other);
+__device__ __forceinline__ real left_out(real& sum, real first, real second) {
+    sum = first + second;
+    const real of_second = sum - first;
+    return (first - (sum - of_second)) + (second - of_second);
 }
 
 // Put the centre of mass where it is, seen from a point of the cell.
@@ -73,7 +73,7 @@ __device__ __forceinline__ Moments moments_of_bodies(const Body* bodies, int fir
     real farthest2 = 0;
     for (int k = first; k < first + count; ++k) {
         const Offset at = way(sum.centre, sum.rest, bodies[k], Rest{});
-        farthest2 = max(farthest2, at.x * at.x + (at.y * at.y + at.z * at.z));
+        farthest2 = max(farthest2, squared_length(at));
         if (QUADRUPOLE) add_second(sum.second, bodies[k].mass * inverse, at.x, at.y, at.z);
     }
     end_second(sum.second);
@@ -116,7 +116,7 @@ __device__ __forceinline__ Moments moments_of_cells(const Body* centres, const R
             add_second(sum.second, part, at.x, at.y, at.z);
         }
         if (OPENING == 2) {
-            const real away = sqrt(at.x * at.x + (at.y * at.y + at.z * at.z));
+            const real away = sqrt(squared_length(at));
             sum.farthest = max(sum.farthest, fresh(links + first + child).reach + away);
         }
     }

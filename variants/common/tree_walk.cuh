@@ -76,11 +76,10 @@ __device__ __forceinline__ void read_bodies(Body (&own)[R], const Body* __restri
     for (int b = 0; b < R; ++b) own[b] = sorted[place_in(first, start, stop, b, n)];
 }
 
-__device__ __forceinline__ real squared_distance(const Body& one, real x, real y, real z) {
-    x -= one.x;
-    y -= one.y;
-    z -= one.z;
-    return x * x + (y * y + z * z);
+// Return the body of another lane, without its mass.
+__device__ __forceinline__ Body body_of_lane(const Body& own, int lane) {
+    return Body{__shfl_sync(whole_warp, own.x, lane), __shfl_sync(whole_warp, own.y, lane),
+                __shfl_sync(whole_warp, own.z, lane), 0};
 }
 
 // Return which body of a group is the first that is far `from` one of them, or 32 * R: thousands of times as far as
@@ -90,10 +89,7 @@ __device__ __forceinline__ int first_far(const Body (&own)[R], const Body& from,
     real least = none;
 #pragma unroll
     for (int b = 0; b < R; ++b) {
-        const int neighbour = lane_of_thread() & ~7;
-        const real extent2 = warp_max<8>(squared_distance(own[b], __shfl_sync(whole_warp, own[b].x, neighbour),
-                                                          __shfl_sync(whole_warp, own[b].y, neighbour),
-                                                          __shfl_sync(whole_warp, own[b].z, neighbour)));
+        const real extent2 = warp_max<8>(squared_distance(body_of_lane(own[b], lane_of_thread() & ~7), own[b]));
         if (extent2 > 0) least = min(least, extent2);
     }
     least = warp_min(least);
@@ -101,7 +97,7 @@ __device__ __forceinline__ int first_far(const Body (&own)[R], const Body& from,
     int stop = 32 * R;
 #pragma unroll
     for (int b = R - 1; b >= 0; --b) {
-        const int far = first_of(lanes_where(squared_distance(own[b], from.x, from.y, from.z) > limit));
+        const int far = first_of(lanes_where(squared_distance(from, own[b]) > limit));
         if (far >= 0) stop = b * 32 + far;
     }
     return stop;
@@ -155,11 +151,9 @@ __device__ __forceinline__ bool too_near_a_body(const Link& link, const Body& ce
     for (int lane = 0; lane < 32; ++lane) {
 #pragma unroll
         for (int b = 0; b < R; ++b) {
-            const real x = centre.x - __shfl_sync(whole_warp, own[b].x, lane);
-            const real y = centre.y - __shfl_sync(whole_warp, own[b].y, lane);
-            const real z = centre.z - __shfl_sync(whole_warp, own[b].z, lane);
+            const real r2 = squared_distance(body_of_lane(own[b], lane), centre);
             const GroupBox box = boxes[b * BOXES + lane / lanes_of_box];
-            const bool is_far_from_body = is_far(link, reach2, x * x + (y * y + z * z), box, eps2);
+            const bool is_far_from_body = is_far(link, reach2, r2, box, eps2);
             far = far && is_far_from_body;
         }
     }
@@ -168,7 +162,7 @@ __device__ __forceinline__ bool too_near_a_body(const Link& link, const Body& ce
 
 // Return how strongly a mass pulls what is so far from it; within eps, less than that.
 __device__ __forceinline__ real contribution_of(real mass, const Offset& at, real eps2) {
-    const real r2 = at.x * at.x + (at.y * at.y + at.z * at.z);
+    const real r2 = squared_length(at);
     const real inverse = inverse_sqrt(r2 + eps2);
     const real inverse2 = inverse * inverse;
     return mass * inverse2 * (r2 * inverse2);

@@ -39,6 +39,9 @@
 // last: n lengths of accelerations, or NaN.
 #include "tree_box.cuh"
 #include "tree_cells.cuh"
+#if KERNEL == 0 || KERNEL >= 3
+#include "warp.cuh"
+#endif
 #if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
 #include "tree_keys.cuh"
 #endif
@@ -55,8 +58,8 @@
 #if KERNEL == 0 || KERNEL == 6 || KERNEL == 8 || KERNEL == 9
 #include "expansions.cuh"
 #endif
-#if KERNEL == 0 || KERNEL >= 6
-#include "warp.cuh"
+#if KERNEL == 0
+#include "body_ranges.cuh"
 #endif
 #if KERNEL == 0 || KERNEL >= 6
 #include "pair_lists.cuh"
@@ -188,11 +191,6 @@ constexpr real of_the_pull = static_cast<real>(1) / 16;
 // The part by which all sources that are small beside a leaf may be wrong together, in units of `part`.
 constexpr real together = 2;
 
-__device__ __forceinline__ real distance2(const Body& one, const Body& other) {
-    const real x = one.x - other.x, y = one.y - other.y, z = one.z - other.z;
-    return x * x + (y * y + z * z);
-}
-
 // Return (size / D)^ORDER.
 __device__ __forceinline__ real power_of(real size, real softened2) {
     const real ratio2 = size * size / softened2;
@@ -283,7 +281,7 @@ extern "C" __global__ void __launch_bounds__(P)
             const Body source = centres[node];
             const Link other = links[node];
             const bool other_leaf = other.count > 0;
-            const real size = JUDGED ? sizes[node] : 0, r2 = distance2(centre, source);
+            const real size = JUDGED ? sizes[node] : 0, r2 = squared_distance(centre, source);
             const bool beside_leaf = leaf && 2 * other.reach < own.reach;
             bool is_far = valid && judge.accepts(source.mass, own.reach + size, own.reach + other.reach, r2) &&
                           (!beside_leaf || judge.is_small(own.reach, r2));
@@ -296,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(P)
             if (lanes_where(is_seen)) {
                 real nearest2 = static_cast<real>(3e38);
                 for (int k = own.begin; k < own.begin + own.count; ++k) {
-                    nearest2 = min(nearest2, distance2(sorted[k], source));
+                    nearest2 = min(nearest2, squared_distance(sorted[k], source));
                 }
                 is_seen = is_seen && judge.accepts(source.mass, size, other.reach, nearest2);
             }
@@ -557,21 +555,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 // every part of the warp takes a share of them.
 __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Body* __restrict__ sorted, Body* staged,
                                            int begin, int count, int part, int parts, real eps2) {
-    const int lane = threadIdx.x % 32;
-    const int up_to = inclusive_scan(count);
-    const int all_bodies = broadcast(up_to, 31);
-    const int origin = begin - (up_to - count);
-    for (int done = 0; done < all_bodies; done += 32) {
-        // Find the range of the body that this lane brings: the first that ends behind it.
-        int range = 0;
-#pragma unroll
-        for (int step = 16; step > 0; step >>= 1) {
-            if (__shfl_sync(whole_warp, up_to, range + step - 1) <= done + lane) range += step;
-        }
-        const int k = __shfl_sync(whole_warp, origin, range) + done + lane;
-        staged[lane] = done + lane < all_bodies ? sorted[k] : Body{};
+    const int lane = lane_of_thread();
+    const BodyRanges ranges(begin, count);
+    for (int done = 0; done < ranges.all; done += 32) {
+        staged[lane] = ranges.at(sorted, done + lane);
         __syncwarp();
-        const int here = min(32, all_bodies - done);
+        const int here = min(32, ranges.all - done);
 #pragma unroll 4
         for (int other = part; other < here; other += parts) interact(sums, own, staged[other], eps2);
         __syncwarp();

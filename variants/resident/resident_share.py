@@ -3,7 +3,7 @@
 import numpy as np
 
 from gravbench.variants.common import keys
-from gravbench.variants.resident import accuracy, tree_build
+from gravbench.variants.resident import accuracy, tree_buffers, tree_build
 
 KERNELS = {
     "resident_tree": (0, "BITS RANKS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
@@ -69,10 +69,7 @@ class Share:
         self.numbers = np.int32(n), gpu.real(bodies.eps**2), self.inverse_theta, judged
         self.share = np.int32(share), np.int32(shares)
         self.walks = np.int32(groups)
-        self.met = gpu.device_array(2, np.int64)
-        stream = gpu.stream()
-        gpu.send(self.met, np.zeros(2, np.int64), stream)
-        gpu.wait(stream)
+        self.met = tree_buffers.zeroed(gpu, 2, np.int64)
         self.kernels = self.tree.launches + len(KERNELS)
 
     def traverse(self, kernel, places, found):

@@ -37,6 +37,9 @@
 // NaN.
 #include "tree_box.cuh"
 #include "tree_cells.cuh"
+#if KERNEL == 0 || KERNEL >= 3
+#include "warp.cuh"
+#endif
 #if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
 #include "tree_keys.cuh"
 #endif
@@ -103,9 +106,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 #endif
 
 #if KERNEL == 0
-#include "warp.cuh"
-#endif
-#if KERNEL == 0
+#include "body_ranges.cuh"
 #include "tree_stack.cuh"
 #include "tree_walk.cuh"
 
@@ -131,11 +132,10 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
     // lanes do the same.)
     int start = 0;
     while (start < 32 * R) {
-        int stop = 32 * R;
         const Body from = sorted[min(first + start, n - 1)];  // as seen from here cells act on the bodies
         Body own[R];
-        read_bodies(own, sorted, first, start, stop, n);
-        stop = first_far(own, from, eps2);
+        read_bodies(own, sorted, first, start, 32 * R, n);
+        const int stop = first_far(own, from, eps2);
         if (stop < 32 * R) read_bodies(own, sorted, first, start, stop, n);
         __syncwarp();  // before the boxes of the last walk are replaced
         const int of_lane = lane / lanes_of_box;
@@ -214,35 +214,27 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                     __syncwarp();
                     Body seen[R];
 #pragma unroll
-                    for (int b = 0; b < R; ++b)
-                        seen[b] = Body{own[b].x - from.x, own[b].y - from.y, own[b].z - from.z, 0};
+                    for (int b = 0; b < R; ++b) {
+                        const Offset of_own = way(from, Rest{}, own[b], Rest{});
+                        seen[b] = Body{of_own.x, of_own.y, of_own.z, 0};
+                    }
                     add_cells(sums, seen, room, count, eps2);
                 }
                 __syncwarp();
 
                 if (lanes_where(is_leaf)) {
-                    const int bodies = is_leaf ? link.count : 0;
-                    const int up_to = inclusive_scan(bodies);
-                    const int all_bodies = broadcast(up_to, 31);
-                    const int origin = link.begin - (up_to - bodies);
+                    const BodyRanges leaves(link.begin, is_leaf ? link.count : 0);
                     const int begin = WARPS > 1 ? 32 * static_cast<int>((share - met_batches) % WARPS) : 0;
-                    for (int done = begin; done < all_bodies; done += 32 * WARPS) {
-                        // Find the leaf of the body that this lane brings: the first that ends behind it.
-                        int leaf = 0;
-#pragma unroll
-                        for (int step = 16; step > 0; step >>= 1) {
-                            if (__shfl_sync(whole_warp, up_to, leaf + step - 1) <= done + lane) leaf += step;
-                        }
-                        const int k = __shfl_sync(whole_warp, origin, leaf) + done + lane;
-                        room.staged[lane] = done + lane < all_bodies ? sorted[k] : Body{};
+                    for (int done = begin; done < leaves.all; done += 32 * WARPS) {
+                        room.staged[lane] = leaves.at(sorted, done + lane);
                         __syncwarp();
-                        add_bodies(sums, own, room.staged, min(32, all_bodies - done), eps2);
+                        add_bodies(sums, own, room.staged, min(32, leaves.all - done), eps2);
                         __syncwarp();
                     }
-                    met_batches += (all_bodies + 31) / 32;
-                    met_nodes += all_bodies;
+                    met_batches += (leaves.all + 31) / 32;
+                    met_nodes += leaves.all;
 #if COUNT
-                    met_bodies += all_bodies;
+                    met_bodies += leaves.all;
 #endif
                 }
             }
@@ -264,11 +256,11 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                 const Sums& of = sums[b];
                 const real length = max(sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az)), least);
                 if (writes(first, start, stop, b, n)) last[order[first + b * 32 + lane]] = length;
-                const real found = warp_min<lanes_of_box>(length);
+                const real least_length = warp_min<lanes_of_box>(length);
                 GroupBox& box = room.boxes[b * BOXES + of_lane];
-                again = again || (box.by_pull > 0 && by_half_the_pull(box.by_pull) < by_pull_of(part * found));
+                again = again || (box.by_pull > 0 && by_half_the_pull(box.by_pull) < by_pull_of(part * least_length));
                 __syncwarp();
-                if (writes_box) judge_by(box, part * found, inverse_theta);
+                if (writes_box) judge_by(box, part * least_length, inverse_theta);
             }
             again = lanes_where(again) != 0;
 #endif

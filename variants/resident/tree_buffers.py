@@ -19,6 +19,15 @@ def room_for_nodes(n, leaf_size):
     return min(2 * n, 24 * n // leaf_size, MOST_NODES - 1024) + 1024
 
 
+def zeroed(gpu, length, dtype):
+    """Return device memory that holds zeros."""
+    array = gpu.device_array(length, dtype)
+    stream = gpu.stream()
+    gpu.send(array, np.zeros(length, dtype), stream)
+    gpu.wait(stream)
+    return array
+
+
 class Buffers:
     """What the kernels of resident_tree.cu hand to each other; the names are those of their parameters."""
 
@@ -42,7 +51,4 @@ class Buffers:
         self.seconds = gpu.device_array((self.capacity if quadrupole else 1, 8 * words), np.int32)
         self.links = gpu.device_array((self.capacity, 4 * words), np.int32)
         # Every evaluation leaves them at zero again.
-        self.pending = gpu.device_array(self.capacity, np.int32)
-        stream = gpu.stream()
-        gpu.send(self.pending, np.zeros(self.capacity, np.int32), stream)
-        gpu.wait(stream)
+        self.pending = zeroed(gpu, self.capacity, np.int32)

@@ -78,12 +78,12 @@ def walks(bodies, axes, cells_at_once):
     if axes["opening"] == ACCELERATION:
         accepted, eps2 = float(axes["part"]) * _lengths(bodies, axes)[order], bodies.eps**2
     power = -2 / (_terms(axes) + 2)
-    one_box = _boxes(rows, accepted, group, LANES // boxes, float(axes["theta"]), power)
-    each = _boxes(rows, accepted, group, 1, float(axes["theta"]), power)
-    each[..., 6:] = np.repeat(one_box[..., 6:], LANES // boxes, axis=1)
+    of_lanes = _boxes(rows, accepted, group, LANES // boxes, float(axes["theta"]), power)
+    of_bodies = _boxes(rows, accepted, group, 1, float(axes["theta"]), power)
+    of_bodies[..., 6:] = np.repeat(of_lanes[..., 6:], LANES // boxes, axis=1)
 
     def follow(many):
-        return Walks(*_follow()(*_nodes(tree), one_box, each, eps2, many, warps, cells_at_once))
+        return Walks(*_follow()(*_nodes(tree), of_lanes, of_bodies, eps2, many, warps, cells_at_once))
 
     first = follow(NO_LIMIT)
     return follow(int(2 * (first.cells + first.bodies).mean()))
@@ -150,11 +150,11 @@ def build(rows, keys, bits, leaf_size, opening, theta, low, width, terms=3):
         level.append(np.full(len(starts), deep + 1))
     whole = [np.concatenate(one) for one in (first, size, above, level, divided)]
     begin = np.concatenate(begin)
-    whole[3] = np.minimum(whole[3], bits) if opening != ACCELERATION else whole[3]
-    return _with_moments(rows, begin, *whole, opening=opening, theta=theta, low=low, width=width, terms=terms)
+    judged = {"opening": opening, "theta": theta, "terms": terms}
+    return _with_moments(rows, begin, *whole, bits=bits, low=low, width=width, **judged)
 
 
-def _with_moments(rows, begin, first, size, above, level, divided, *, opening, theta, low, width, terms):
+def _with_moments(rows, begin, first, size, above, level, divided, *, bits, low, width, opening, theta, terms):
     """Add centres of mass, masses and what opens a cell to the nodes of a tree."""
     sums = np.concatenate([np.zeros((1, 4)), np.cumsum(rows[:, 3:] * np.c_[rows[:, :3], np.ones(len(rows))], axis=0)])
     total = sums[first + size] - sums[first]
@@ -162,7 +162,8 @@ def _with_moments(rows, begin, first, size, above, level, divided, *, opening, t
     centres = np.column_stack([total[:, :3] / np.where(mass > 0, mass, 1)[:, None], mass])
     centres[mass <= 0, :3] = rows[first[mass <= 0], :3]
     children = np.bincount(above[1:], minlength=len(first))
-    widths = width / 2.0**level
+    of_key = np.minimum(level, bits)  # cells of bodies with the same key are as wide as what a key tells apart
+    widths = width / 2.0**of_key
     if opening == ACCELERATION:
         reach = _farthest(rows, centres, first, size, above, level, divided)
     else:
@@ -170,7 +171,7 @@ def _with_moments(rows, begin, first, size, above, level, divided, *, opening, t
             reach = widths * np.divide(1.0, theta)
         if opening == BARNES:
             corner = np.floor((rows[first, :3] - low) / np.where(widths > 0, widths, 1)[:, None])
-            middle = low + (np.minimum(corner, 2.0 ** level[:, None] - 1) + 0.5) * widths[:, None]
+            middle = low + (np.minimum(corner, 2.0 ** of_key[:, None] - 1) + 0.5) * widths[:, None]
             reach += np.linalg.norm(middle - centres[:, :3], axis=1)
     factor = 2 if terms == 3 else 1
     weight = (factor * mass * reach**terms) ** (2 / (terms + 2))
