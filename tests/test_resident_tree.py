@@ -249,6 +249,31 @@ def test_the_last_accelerations_are_brought_to_the_scale_of_the_bodies(run):
     assert errors_of(nearer, prepared.accelerations[:, :3]).error_rms < 2e-3
 
 
+def test_a_body_whose_contributions_cancel_is_judged_by_a_part_of_their_magnitudes(run):
+    """At the centre of a sphere of radius 1 and mass 1 they add up to 1, and 1 / 32 of that counts."""
+    half = np.random.default_rng(5).normal(size=(500, 3))
+    half /= np.linalg.norm(half, axis=1)[:, None]
+    bodies = placed(np.concatenate([[[0, 0, 0]], half, -half]), np.full(1001, 1e-3), EPS)
+    _, _, found = run(bodies, leaf_size=1)
+    last = Noting.arguments["resident_tree"][6]
+    assert np.linalg.norm(found[0]) < 0.003
+    assert 0.5 / 32 < last[0] < 2 / 32, "seen from a body of its group"
+    assert last[1] == pytest.approx(np.linalg.norm(found[1]), rel=1e-5)
+
+
+def test_a_long_walk_compares_cells_with_bodies_and_meets_less(run):
+    bodies = generators.plummer(2000, 3, EPS)
+    prepared, *_ = run(bodies)
+    usual = prepared.insight()["computed"]
+    met, walks = Noting.arguments["resident_tree"][13], Noting.arguments["resident_tree_moments"][10]
+    met[0] = walks  # as if a walk had met one node on the average
+    prepared.launch()
+    assert errors_of(bodies, prepared.accelerations[:, :3]).error_rms < 3e-3
+    met[0] = walks
+    shorter = prepared.insight()["computed"]
+    assert sum(shorter.values()) < 0.95 * sum(usual.values())
+
+
 @pytest.mark.parametrize("name", ["fast_multipole", "resident_tree"])
 def test_a_toolkit_without_a_sort_says_so_before_it_compiles(name):
     class Unsorted(RecordingToolkit):
