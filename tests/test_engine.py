@@ -317,16 +317,19 @@ def test_a_device_does_its_tasks_in_order_by_one_session_and_says_each_stage():
     assert [stage for stage in stages if stage not in ("building", "starting")] == list(STAGES)
 
 
-def test_what_is_built_comes_before_what_is_not_up_to_the_next_anchor():
-    card, anchors = gpu(0), {0: 1, 3: 2, 6: 3}
-    tasks = [task_of(0 if place in anchors else place, gpu(0), anchor=anchors.get(place, 0)) for place in range(7)]
-    several = task_of(9, gpu(0), gpus=2)
+def test_what_is_built_comes_before_what_is_not_up_to_the_next_repetition_of_an_anchor():
+    card, anchors = gpu(0), {0: (1, 1), 1: (7, 1), 4: (1, 2), 7: (7, 2)}  # place: the case's n, how often measured
+    tasks = [
+        task_of(number, card, anchor=anchor)
+        for number, anchor in (anchors.get(place, (20 + place, 0)) for place in range(8))
+    ]
+    several = task_of(9, card, gpus=2)
     queue = Queue([*tasks, several], lambda task, device: task.fingerprint)  # noqa: ARG005
-    built = {tasks[2].case.n, tasks[5].case.n, several.case.n}
+    built = {tasks[3].case.n, tasks[6].case.n, several.case.n}
     order = []
     while taken := queue.next(card, lambda task: task.case.n in built):
         order.append(taken[0])
-    assert order == [tasks[place] for place in (0, 2, 1, 3, 5, 4, 6)] + [several]
+    assert order == [tasks[place] for place in (0, 3, 1, 2, 4, 6, 5, 7)] + [several]
 
 
 def test_a_session_stands_by_and_takes_over_where_another_was_lost():
@@ -366,7 +369,7 @@ def test_sessions_of_the_processor_are_started_together_for_several_repetitions_
 
 
 def test_a_session_that_dies_while_it_stands_by_costs_no_case():
-    world = World(random.Random(9), ends={65: "dies"})
+    world = World(random.Random(9), unbuilt=0, ends={65: "dies"})
     world.early = 1.0
     events = events_of(world, [task_of(number, gpu(0)) for number in range(3)])
     done = [event for event in events if isinstance(event, Done)]

@@ -84,6 +84,7 @@ class Queue:
         self.dropped = 0
         """Repetitions of anchors that are left out, because they would tell nothing or nobody is to measure them."""
         self._devices: dict[str, Device] = {}
+        self._begun = set[str]()  # devices that have done something
         self._left: dict[str, deque[Task]] = {}
         for task in sorted(tasks, key=lambda task: task.case.gpus > 1):
             if task.device:
@@ -104,8 +105,8 @@ class Queue:
     def next(self, device: Device, is_built: Callable[[Task], bool] = lambda _: True) -> Next | None:
         """Take what a device does next, and the seconds above which it is too slow; None where nothing is to be done.
 
-        Up to the next anchor, a task that ``is_built`` comes before those that would have to wait. While
-        ``more_may_come``, it has to be asked again.
+        Up to the next repetition of an anchor, a task that ``is_built`` comes before those that would have to wait.
+        While ``more_may_come``, it has to be asked again.
         """
         strategy = self._strategies.get(device.kind)
         if handed_on := self._handed_on[device.kind]:
@@ -223,8 +224,10 @@ class Queue:
         if not left:
             return None
         several = left[0].case.gpus > 1
-        before_anchor = takewhile(lambda task: not task.anchor and (task.case.gpus > 1) == several, left)
-        task = next(filter(is_built, before_anchor), left[0])
+        # The first task of a run is an anchor and stays the first; no repetition of an anchor is passed over.
+        in_reach = takewhile(lambda task: task.anchor <= 1 and (task.case.gpus > 1) == several, left)
+        task = next(filter(is_built, in_reach), left[0]) if device.selector in self._begun else left[0]
+        self._begun.add(device.selector)
         left.remove(task)
         return task, None
 
