@@ -372,9 +372,13 @@ class Emulator(HostMemory):
         """Return an array of NaN."""
         return np.full(shape, np.nan, self.real)
 
+    def source(self):
+        """Return the CUDA C of all kernels of the variant."""
+        return re.sub(r"#line.*|asm volatile\(.*", "", cuda_source(self.path, self.interaction))
+
     def compile(self, stem, /, **constants):
         """Compile one kernel by g++."""
-        text = re.sub(r"#line.*|asm volatile\(.*", "", cuda_source(self.path, self.interaction))
+        text = self.source()
         signature = re.search(rf"\b{stem}\((.*?)\)\s*\{{", text, re.DOTALL).group(1)
         shim = SHIM
         if self.tensor_cores:

@@ -68,3 +68,37 @@ def test_bodies_at_one_place_meet_no_more_than_others(accelerations, variant):
         computed = prepared.insight()["computed"]
         met.append(computed["body_body"] + computed["body_cell"])
     assert met[1] < 1.2 * met[0]
+
+
+class ShortStack(Noting):
+    """Its walks hold as few ranges of nodes as they can: every step takes one where the stack has more than one."""
+
+    replaced = (
+        ("most_ranges = 512", "most_ranges = 1 + 32 + 8 * levels"),
+        ("many_ranges >= 64", "many_ranges == 1"),
+        # A walk that holds more ends at once, and has left bodies out.
+        ("top += __popc(all);", "top += __popc(all);\n        if (top > most_ranges) top = -most_ranges;"),
+    )
+
+    def source(self):
+        """Return the code with a short stack."""
+        text = super().source()
+        for before, after in self.replaced:
+            assert text.count(before) <= 1
+            text = text.replace(before, after)
+        return text
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", ["cusp", "line", "filament"])
+def test_a_walk_that_holds_many_nodes_takes_one_range_in_a_step_and_meets_the_same(libraries, variant, name):
+    bodies = generate(name, 400, 3, 0.025)
+    found = {}
+    for emulator in (Noting, ShortStack):
+        gpu = emulator(discover()[variant], "float32", libraries)
+        prepared = discover()[variant].prepare(gpu, bodies, **discover()[variant].complete({"leaf_size": 8}))
+        prepared.launch()
+        found[emulator] = prepared.insight()["computed"], prepared.accelerations[:, :3].copy()
+    (usual, before), (short, after) = found.values()
+    assert short == usual
+    np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-6 * np.abs(before).max())
