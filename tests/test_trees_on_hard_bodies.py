@@ -1,9 +1,11 @@
 """Trees and multipoles are as accurate on bodies that are hard for them as anywhere: on the host, thread by thread."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from emulator import COMPILER, Noting
+from emulator import COMPILER, Emulator, Noting
 from gravbench.model.generated_bodies import GENERATORS, generate
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
@@ -70,35 +72,53 @@ def test_bodies_at_one_place_meet_no_more_than_others(accelerations, variant):
     assert met[1] < 1.2 * met[0]
 
 
-class ShortStack(Noting):
-    """Its walks hold as few ranges of nodes as they can: every step takes one where the stack has more than one."""
+WALK = """
+#include "warp.cuh"
+#include "tree_depth.cuh"
+#include "tree_stack.cuh"
 
-    replaced = (
-        ("most_ranges = 512", "most_ranges = 1 + 32 + 8 * levels"),
-        ("many_ranges >= 64", "many_ranges == 1"),
-        # A walk that holds more ends at once, and has left bodies out.
-        ("top += __popc(all);", "top += __popc(all);\n        if (top > most_ranges) top = -most_ranges;"),
-    )
+// Visit each node below node 0; visits and longest are real numbers, as all arrays of these kernels are.
+extern "C" __global__ void visit(const real* first, const real* children, real* visits, real* longest) {
+    __shared__ NodeStack stack;
+    int top = stack.begin(0), most = top;
+    while (top > 0) {
+        const int node = stack.pop(top);
+        if (node >= 0) visits[node] += 1;
+        const int count = node >= 0 ? static_cast<int>(children[node]) : 0;
+        stack.push(top, count > 0, node >= 0 ? static_cast<int>(first[node]) : 0, -count);
+        most = max(most, top);
+        __syncwarp();
+    }
+    if (lane_of_thread() == 0) longest[0] = most;
+}
+"""
 
-    def source(self):
-        """Return the code with a short stack."""
-        text = super().source()
-        for before, after in self.replaced:
-            assert text.count(before) <= 1
-            text = text.replace(before, after)
-        return text
+
+def bushy_spine(depth):
+    """Return the first child and the number of children of each node, of which a step of four ranges takes 32.
+
+    On every level 32 nodes have eight children each. Of these 256, the 32 that are pushed last have children again:
+    those of the lanes 28 to 31, which hold nodes 4 to 7 of the lowest of the four ranges.
+    """
+    first, children, level = [0], [0], [0]
+    for _ in range(depth):
+        following = []
+        for node in level:
+            first[node], children[node] = len(first), 8
+            following += range(len(first), len(first) + 8)
+            first += [0] * 8
+            children += [0] * 8
+        level = following[32:64] if len(following) == 256 else following[-32:]
+    return np.float32(first), np.float32(children)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", ["cusp", "line", "filament"])
-def test_a_walk_that_holds_many_nodes_takes_one_range_in_a_step_and_meets_the_same(libraries, variant, name):
-    bodies = generate(name, 400, 3, 0.025)
-    found = {}
-    for emulator in (Noting, ShortStack):
-        gpu = emulator(discover()[variant], "float32", libraries)
-        prepared = discover()[variant].prepare(gpu, bodies, **discover()[variant].complete({"leaf_size": 8}))
-        prepared.launch()
-        found[emulator] = prepared.insight()["computed"], prepared.accelerations[:, :3].copy()
-    (usual, before), (short, after) = found.values()
-    assert short == usual
-    np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-6 * np.abs(before).max())
+def test_the_stack_of_a_walk_holds_what_the_deepest_tree_pushes(libraries, tmp_path):
+    (tmp_path / "walk.cu").write_text(WALK)
+    gpu = Emulator(SimpleNamespace(path=tmp_path / "walk.py"), "float32", libraries)
+    bits, ranks = 21, 20
+    first, children = bushy_spine(bits + ranks)
+    visits, longest = np.zeros(len(first), np.float32), np.zeros(1, np.float32)
+    gpu.compile("visit", BITS=bits, RANKS=ranks)(1, 32, first, children, visits, longest)
+    np.testing.assert_array_equal(visits, 1)
+    # Without the rule for long stacks there were 28 ranges more on every level.
+    assert 100 < longest[0] <= 512
