@@ -5,19 +5,24 @@
 // bodies meet 500 bodies each and 10 cells for each body, instead of hundreds, and higher orders make errors smaller at
 // little cost.
 //
-// KERNEL 1 to 5 and a library's sort build the tree (tree_build.cuh). 6 goes up it, a thread for each leaf, which goes
-// on to the parent if it is the last of its children to arrive: centres of mass, multipoles, the farthest body, the
-// least acceleration. 7 finds for every target cell of one level, a warp each, which cells are far from it. Its
-// candidates are those that its parent left over, together 32 at a time: a far one goes to its list, and so does a near
-// leaf if the target is a leaf; of others the larger cell is divided: the children of a source are looked at at once,
-// and those of the target find the source in what is left over. 8 adds up, for a target, the local expansions of the
-// far cells, a source for each lane, whose multipoles the warp reads together. 9 adds up for each leaf those of the
-// cells around it. 0 adds the pulls of the bodies of near leaves and of the leaf's local expansion.
+// Five kernels and a library's sort build the tree (tree_build.cuh). Then, each named fast_multipole and a word:
+//
+// - up goes up the tree, a thread for each leaf, which goes on to the parent if it is the last of its children to
+//   arrive: centres of mass, multipoles, the farthest body, the least acceleration.
+// - pairs finds for every target cell of one level, a warp each, which cells are far from it. Its candidates are those
+//   that its parent left over, together 32 at a time: a far one goes to its list, and so does a near leaf if the target
+//   is a leaf; of others the larger cell is divided: the children of a source are looked at at once, and those of the
+//   target find the source in what is left over.
+// - far adds up, for a target, the local expansions of the far cells, a source for each lane, whose multipoles the warp
+//   reads together.
+// - down adds up for each leaf those of the cells around it.
+//
+// fast_multipole itself adds the pulls of the bodies of near leaves and of the leaf's local expansion.
 //
 // A leaf may be large and hold a few bodies, far out, beside which all others are a small crowd of small cells: then
 // errors of hundreds of these agree in sign and add up, or, if none of them is far, the leaf meets all bodies. So a
 // source of less than half its size is far only where the size of the leaf is very small seen from there. Else it acts
-// on each body of the leaf by itself, where only its own size matters: 8 computes that too.
+// on each body of the leaf by itself, where only its own size matters: far computes that too.
 //
 // Each pair of cells is computed for both of its targets by itself: so a warp keeps all sums in registers, nothing is
 // added up in memory, and results do not depend on the order in which warps run.
@@ -29,48 +34,41 @@
 // a sixteenth of that part of the pull itself are accepted in any case, so that a body whose pulls nearly cancel does
 // not meet all others. Where all bodies fill a smaller or a larger cube than then, as when they are in other units, the
 // accelerations are taken to be those of the same bodies at that scale. Where bodies turn out to be pulled less than
-// half as much as assumed, or nothing was known, 10 finds the least accelerations anew and a second pass of 7, 8, 9 and
-// 0 follows, which otherwise ends at once. Two leaves of a few bodies are near, as their bodies cost less.
+// half as much as assumed, or nothing was known, least finds the least accelerations anew and a second pass of pairs,
+// far, down and fast_multipole follows, which otherwise ends at once. Two leaves of a few bodies are near, as their
+// bodies cost less.
 //
-// Where the lists do not fit into the pool, which the host sizes in advance, KERNEL 0 adds up the pulls of all bodies:
-// that takes long and is right.
+// Where the lists do not fit into the pool, which the host sizes in advance, fast_multipole adds up the pulls of all
+// bodies: that takes long and is right.
 //
 // Global loads per body: depends on theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows;
 // last: n lengths of accelerations, or NaN.
+
+// A kernel is compiled where KERNEL_ and its name are defined, with the constants that it depends on. A header is read
+// where its constants are defined.
 #include "tree_box.cuh"
 #include "tree_cells.cuh"
-#if KERNEL == 0 || KERNEL >= 3
 #include "warp.cuh"
-#endif
-#if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
+#ifdef BITS
 #include "tree_keys.cuh"
 #endif
-#if KERNEL == 3 || KERNEL == 5 || KERNEL == 7 || KERNEL == 9
+#ifdef RANKS
 #include "tree_depth.cuh"
 #endif
-#if KERNEL == 3 || KERNEL == 5
+#ifdef LEAF
 #include "tree_levels.cuh"
 #endif
-#if KERNEL == 6
-// OPENING 2: with the farthest body of a cell.
+#ifdef OPENING  // 2: with the farthest body of a cell
 #include "tree_moments.cuh"
 #endif
-#if KERNEL == 0 || KERNEL == 6 || KERNEL == 8 || KERNEL == 9
+#ifdef ORDER
 #include "expansions.cuh"
 #endif
-#if KERNEL == 0
 #include "body_ranges.cuh"
-#endif
-#if KERNEL == 0 || KERNEL >= 6
 #include "pair_lists.cuh"
-#endif
-#if KERNEL == 7
-#include "tree_stack.cuh"
-#endif
-
 #include "tree_build.cuh"
 
-#if KERNEL == 6
+#ifdef KERNEL_fast_multipole_up
 // A cell's size as a source is the mean distance of its mass from the centre, in the sense of power ORDER.
 __device__ __forceinline__ real powered(real distance) {
     real power = distance;
@@ -172,7 +170,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
 }
 #endif
 
-#if KERNEL == 7
+#ifdef KERNEL_fast_multipole_pairs
+#include "tree_stack.cuh"
+
 // A warp's own part of shared memory.
 struct WarpRoom {
     Collected far, near, rest, seen;
@@ -327,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(P)
 }
 #endif
 
-#if KERNEL == 8
+#ifdef KERNEL_fast_multipole_far
 constexpr int padded = (locals + 31) / 32 * 32;
 
 // Add up over the lanes: in each step a lane keeps half of its coefficients, from the number returned on, and gives the
@@ -479,7 +479,7 @@ extern "C" __global__ void __launch_bounds__(P, held)
 }
 #endif
 
-#if KERNEL == 9
+#ifdef KERNEL_fast_multipole_down
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_down(const Body* __restrict__ centres, const Rest* __restrict__ rests,
                         const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
@@ -530,7 +530,7 @@ extern "C" __global__ void __launch_bounds__(P)
 }
 #endif
 
-#if KERNEL == 10
+#ifdef KERNEL_fast_multipole_least
 // Find the least acceleration of every cell anew. What is not negative has the order of its bits.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fast_multipole_least(const Bound* __restrict__ bounds, const int* __restrict__ tree,
@@ -550,7 +550,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 #endif
 
-#if KERNEL == 0
+#ifdef KERNEL_fast_multipole
 // Add the pulls of the bodies from `begin` on, of `count` ranges that the lanes have one of each, staged 32 at a time;
 // every part of the warp takes a share of them.
 __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Body* __restrict__ sorted, Body* staged,

@@ -4,8 +4,9 @@
 // evaluation, each with a thread for every body or node. Expected: the build takes a fraction of the walk, where it
 // took the host several times as long.
 //
-// KERNEL 1 to 5 and a library's sort build the tree (tree_build.cuh). 6 computes moments (tree_moments.cuh): one thread
-// for each leaf, which goes on to the parent if it is the last of its children to arrive. 0 walks (tree_walk.cuh).
+// Five kernels and a library's sort build the tree (tree_build.cuh). resident_tree_moments computes moments
+// (tree_moments.cuh): one thread for each leaf, which goes on to the parent if it is the last of its children to
+// arrive. resident_tree walks (tree_walk.cuh).
 //
 // A warp walks for 32 * R bodies that are neighbours in the order. In each step it takes up to 32 nodes from a stack,
 // one for each lane, and compares them with BOXES boxes around each 32 of its bodies: bodies far from each other in
@@ -35,35 +36,34 @@
 // COUNT 1: what a body meets takes the place of its acceleration: bodies, cells. Global loads per body: depends on
 // theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows; last: n lengths of accelerations, or
 // NaN.
+
+// A kernel is compiled where KERNEL_ and its name are defined, with the constants that it depends on. A header is read
+// where its constants are defined.
 #include "tree_box.cuh"
 #include "tree_cells.cuh"
-#if KERNEL == 0 || KERNEL >= 3
 #include "warp.cuh"
-#endif
-#if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
+#ifdef BITS
 #include "tree_keys.cuh"
 #endif
-#if KERNEL == 0 || KERNEL == 3 || KERNEL == 5
+#ifdef RANKS
 #include "tree_depth.cuh"
 #endif
-#if KERNEL == 3 || KERNEL == 5
+#ifdef LEAF
 #include "tree_levels.cuh"
 #endif
-#if KERNEL == 6
+#ifdef OPENING
 #include "tree_moments.cuh"
 #endif
-#if KERNEL == 0 || KERNEL == 6
+#include "tree_build.cuh"
+
 // What the walks of an evaluation have met, all together, and how much each of the next may meet before it compares
 // nodes with its bodies.
 struct Met {
     unsigned long long all;
     unsigned many, nothing;
 };
-#endif
 
-#include "tree_build.cuh"
-
-#if KERNEL == 6
+#ifdef KERNEL_resident_tree_moments
 extern "C" __global__ void __launch_bounds__(BLOCK)
     resident_tree_moments(const Body* __restrict__ sorted, const Bound* __restrict__ bounds,
                           const int* __restrict__ tree, const Cube* __restrict__ cube, Body* centres, Rest* rests,
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 #endif
 
-#if KERNEL == 0
+#ifdef KERNEL_resident_tree
 #include "body_ranges.cuh"
 #include "tree_stack.cuh"
 #include "tree_walk.cuh"
