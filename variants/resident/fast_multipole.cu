@@ -135,13 +135,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
             }
             node = parent;
             if (node < 0) break;
-            __threadfence();
-            // In the lower half the children that have not arrived, in the upper half all of them.
-            const int left = atomicAdd(pending + node, -1) - 1;
-            if (left & 0xffff) break;
-            __threadfence();
-            pending[node] = 0;
-            const int children = left >> 16;
+            int children;
+            if (!is_last_child(pending, node, children)) break;
             begin = __ldcg(&links[node].begin);
             count = -children;
             parent = bounds[node].parent;
