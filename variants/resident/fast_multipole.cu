@@ -85,6 +85,70 @@ __device__ __forceinline__ real part_of(const Body& body, const Body& whole) {
     return whole.mass > 0 ? body.mass / whole.mass : 0;
 }
 
+// What a cell is to others. JUDGED: also its size as a source, in the unit of the expansion, and the least acceleration
+// of its bodies in the last evaluation.
+struct Summed {
+    Moments moments;
+    real multipoles[multipoles];
+    real size, least;
+};
+
+// What the kernel reads and writes of the cells, where it goes up from those of bodies to those of cells.
+struct Cells {
+    Body* centres;
+    Rest* rests;
+    Row* rows;
+    real *sizes, *least;
+    Link* links;
+};
+
+__device__ __forceinline__ void sum_bodies(Summed& cell, const Body* __restrict__ sorted,
+                                           const long long* __restrict__ order, const real* __restrict__ last,
+                                           int begin, int count, real unit, real stronger) {
+    cell.moments = moments_of_bodies(sorted, begin, count);
+    real least = 0, size = 0;
+#pragma unroll
+    for (int k = 0; k < multipoles; ++k) cell.multipoles[k] = 0;
+    for (int k = begin; k < begin + count; ++k) {
+        const Body body = sorted[k];
+        const Offset back = way(body, Rest{}, cell.moments.centre, cell.moments.rest);
+        const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
+        const real part = part_of(body, cell.moments.centre);
+        add_body(cell.multipoles, part, x, y, z);
+        if (JUDGED) {
+            size += part * powered(sqrt(x * x + (y * y + z * z)));
+            // A NaN is no length.
+            const real length = stronger * last[order[k]];
+            least = k == begin ? length : (length >= least ? least : length);
+        }
+    }
+    cell.least = least > 0 ? least : 0;
+    cell.size = root(size);
+}
+
+__device__ __forceinline__ void sum_cells(Summed& cell, const Cells& cells, int begin, int children, real unit) {
+    cell.moments = moments_of_cells(cells.centres, cells.rests, nullptr, cells.links, begin, children);
+    real size = 0;
+#pragma unroll
+    for (int k = 0; k < multipoles; ++k) cell.multipoles[k] = 0;
+#pragma unroll 1
+    for (int child = begin; child < begin + children; ++child) {
+        const Body centre = fresh(cells.centres + child);
+        const Offset back = way(centre, fresh(cells.rests + child), cell.moments.centre, cell.moments.rest);
+        const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
+        const real part = part_of(centre, cell.moments.centre);
+        add_cell(cell.multipoles, cells.rows + child * multipole_rows, part, x, y, z);
+        if (JUDGED) {
+            // No mean of the parent's is larger, by Minkowski's inequality.
+            const real away = unit * __ldcg(cells.sizes + child) + sqrt(x * x + (y * y + z * z));
+            size += part * powered(away);
+            const real length = __ldcg(cells.least + child);
+            cell.least = child == begin ? length : min(cell.least, length);
+        }
+    }
+    cell.size = root(size);
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
                       const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
@@ -92,47 +156,25 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
                       int* pending, int* again) {
     const int nodes = *tree;
     const real unit = unit_of(*cube), stronger = cube->stronger;
+    const Cells cells = {centres, rests, rows, sizes, least, links};
     if (blockIdx.x == 0 && threadIdx.x == 0) *again = 0;
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
         const Bound bound = bounds[leaf];
         if (bound.bodies == 0) continue;
         int node = leaf, begin = bound.first, count = bound.bodies, parent = bound.parent;
-        Moments moments = moments_of_bodies(sorted, begin, count);
-        real sums[multipoles] = {};
-        real slowest = 0, spread = 0;
-        for (int k = begin; k < begin + count; ++k) {
-            const Body body = sorted[k];
-            const Offset back = way(body, Rest{}, moments.centre, moments.rest);
-            const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
-            const real part = part_of(body, moments.centre);
-            add_body(sums, part, x, y, z);
-            if (JUDGED) {
-                spread += part * powered(sqrt(x * x + (y * y + z * z)));
-                // A NaN is no length.
-                const real length = stronger * last[order[k]];
-                slowest = k == begin ? length : (length >= slowest ? slowest : length);
-            }
-        }
-        slowest = slowest > 0 ? slowest : 0;
-        spread = root(spread);
+        Summed cell;
+        sum_bodies(cell, sorted, order, last, begin, count, unit, stronger);
         while (true) {
-            centres[node] = moments.centre;
-            rests[node] = moments.rest;
-            links[node] = Link{moments.farthest, 0, begin, count};
+            centres[node] = cell.moments.centre;
+            rests[node] = cell.moments.rest;
+            links[node] = Link{cell.moments.farthest, 0, begin, count};
             if (JUDGED) {
-                sizes[node] = spread / unit;
-                least[node] = slowest;
+                sizes[node] = cell.size / unit;
+                least[node] = cell.least;
                 found[node] = static_cast<real>(3e38);
             }
 #pragma unroll
-            for (int k = 0; k < multipole_rows; ++k) {
-                Row row;
-#pragma unroll
-                for (int word = 0; word < 4; ++word) {
-                    row.of[word] = 4 * k + word < multipoles ? sums[min(4 * k + word, multipoles - 1)] : 0;
-                }
-                rows[node * multipole_rows + k] = row;
-            }
+            for (int k = 0; k < multipole_rows; ++k) rows[node * multipole_rows + k] = row_of(cell.multipoles, k);
             node = parent;
             if (node < 0) break;
             int children;
@@ -140,26 +182,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
             begin = __ldcg(&links[node].begin);
             count = -children;
             parent = bounds[node].parent;
-            moments = moments_of_cells(centres, rests, nullptr, links, begin, children);
-#pragma unroll
-            for (int k = 0; k < multipoles; ++k) sums[k] = 0;
-            spread = 0;
-#pragma unroll 1
-            for (int child = begin; child < begin + children; ++child) {
-                const Body own = fresh(centres + child);
-                const Offset back = way(own, fresh(rests + child), moments.centre, moments.rest);
-                const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
-                const real part = part_of(own, moments.centre);
-                add_cell(sums, rows + child * multipole_rows, part, x, y, z);
-                if (JUDGED) {
-                    // No mean of the parent's is larger, by Minkowski's inequality.
-                    const real away = unit * __ldcg(sizes + child) + sqrt(x * x + (y * y + z * z));
-                    spread += part * powered(away);
-                    const real length = __ldcg(least + child);
-                    slowest = child == begin ? length : min(slowest, length);
-                }
-            }
-            spread = root(spread);
+            sum_cells(cell, cells, begin, children, unit);
         }
     }
 }
@@ -513,14 +536,7 @@ extern "C" __global__ void __launch_bounds__(P)
         const Offset end = way(centre, rest, centres[leaf], rests[leaf]);
         shift(sums, unit * end.x, unit * end.y, unit * end.z);
 #pragma unroll
-        for (int k = 0; k < local_rows; ++k) {
-            Row row;
-#pragma unroll
-            for (int word = 0; word < 4; ++word) {
-                row.of[word] = 4 * k + word < locals ? sums[min(4 * k + word, locals - 1)] : 0;
-            }
-            expansions[leaf * local_rows + k] = row;
-        }
+        for (int k = 0; k < local_rows; ++k) expansions[leaf * local_rows + k] = row_of(sums, k);
     }
 }
 #endif
