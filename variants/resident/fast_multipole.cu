@@ -240,6 +240,120 @@ struct Judge {
     }
 };
 
+// Where the lists of the cells are, and how much room there is.
+struct Pool {
+    int* entries;
+    Used* used;
+    int capacity;
+};
+
+// The lists of a target: their heads, and how many entries of each are still in shared memory.
+struct Lists {
+    Heads heads;
+    int far, near, rest, seen;
+
+    // Take room for all that is left at once, as all warps have to wait for each other there, and write it.
+    __device__ __forceinline__ void finish(const WarpRoom& room, const Pool& pool) {
+        int words = 0;
+        words += far > 0 ? far + 2 : 0;
+        words += near > 0 ? near + 2 : 0;
+        words += rest > 0 ? rest + 2 : 0;
+        words += seen > 0 ? seen + 2 : 0;
+        if (words == 0) return;
+        int begin = take(pool.used, pool.capacity, words);
+        heads.far = write_segment(pool.entries, begin, room.far, far, heads.far);
+        heads.near = write_segment(pool.entries, begin, room.near, near, heads.near);
+        heads.rest = write_segment(pool.entries, begin, room.rest, rest, heads.rest);
+        heads.seen = write_segment(pool.entries, begin, room.seen, seen, heads.seen);
+    }
+};
+
+// What the parent of a target has left over for it: from entry `at` of a segment on.
+struct Candidates {
+    int segment, at;
+
+    // Return this lane's next one, or -1.
+    __device__ __forceinline__ int next(const int* entries) {
+        const int count = entries[segment], own = at + lane_of_thread();
+        int node = -1;
+        if (own < count) node = entries[segment + 2 + own];
+        at += 32;
+        if (at >= count) {
+            segment = entries[segment + 1];
+            at = 0;
+        }
+        return node;
+    }
+};
+
+// Find the nodes of a level: node 0 is the root, and those of each level follow those of the level above. Return false
+// if there are none.
+__device__ __forceinline__ bool find_level(int level, const int* __restrict__ totals, int capacity, int& first,
+                                           int& end) {
+    first = 0;
+    end = 1;
+    for (int above = 0; above < level; ++above) {
+        const int here = totals[above];
+        if (here == 0 || here > capacity - end) return false;
+        first = end;
+        end += here;
+    }
+    return true;
+}
+
+// Tell whether two leaves have few pairs of bodies. Neither count is above `few_pairs` where their product is not; that
+// of large ones would not fit.
+__device__ __forceinline__ bool have_few_pairs(const Link& first, const Link& other) {
+    return first.count <= few_pairs && other.count <= few_pairs && first.count * other.count <= few_pairs;
+}
+
+// Return the squared distance of the nearest body of a leaf.
+__device__ __forceinline__ real nearest_body(const Link& leaf, const Body* __restrict__ sorted, const Body& source) {
+    real nearest2 = static_cast<real>(3e38);
+    for (int k = leaf.begin; k < leaf.begin + leaf.count; ++k) {
+        nearest2 = min(nearest2, squared_distance(sorted[k], source));
+    }
+    return nearest2;
+}
+
+// A target, or the source that a lane compares with it; `size` is that as a source.
+struct Compared {
+    int node;
+    Body centre;
+    Link link;
+    real size;
+};
+
+// Compare a target with the source that each lane has, if that is `valid`: put it on one of the lists, or its children
+// among what is looked at next.
+__device__ __forceinline__ void compare(Lists& lists, int& top, WarpRoom& room, const Pool& pool, const Judge& judge,
+                                        const Compared& target, const Compared& source, bool valid,
+                                        const Body* __restrict__ sorted) {
+    const Link &own = target.link, &other = source.link;
+    const bool leaf = own.count > 0, other_leaf = other.count > 0;
+    const real mass = source.centre.mass, r2 = squared_distance(target.centre, source.centre);
+    const bool beside_leaf = leaf && 2 * other.reach < own.reach;
+    bool is_far = valid && judge.accepts(mass, own.reach + source.size, own.reach + other.reach, r2) &&
+                  (!beside_leaf || judge.is_small(own.reach, r2));
+    if (leaf && other_leaf && have_few_pairs(own, other)) is_far = false;
+    bool is_seen = valid && beside_leaf && !is_far && (!other_leaf || other.count > few_bodies);
+    if (lanes_where(is_seen)) {
+        const real nearest2 = nearest_body(own, sorted, source.centre);
+        is_seen = is_seen && judge.accepts(mass, source.size, other.reach, nearest2);
+    }
+    const bool is_near = valid && leaf && other_leaf && !is_far && !is_seen;
+    const bool open = valid && !is_far && !is_seen && !is_near;
+    const bool divided = open && !other_leaf && (leaf || other.reach >= own.reach);
+    int* const entries = pool.entries;
+    const int node = source.node;
+    append(room.far, lists.far, lists.heads.far, is_far, node, entries, pool.used, pool.capacity);
+    append(room.near, lists.near, lists.heads.near, is_near, node, entries, pool.used, pool.capacity);
+    append(room.rest, lists.rest, lists.heads.rest, open && !divided, node, entries, pool.used, pool.capacity);
+    append(room.seen, lists.seen, lists.heads.seen, is_seen, node, entries, pool.used, pool.capacity);
+    room.stack.push(top, divided, other.begin, other.count);
+    __syncwarp();
+}
+
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_pairs(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                          const Link* __restrict__ links, const Bound* __restrict__ bounds,
@@ -251,15 +365,8 @@ extern "C" __global__ void __launch_bounds__(P)
     used += pass;
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
-    const int lane = lane_of_thread();
-    // Node 0 is the root; the nodes of each level follow those of the level above.
-    int first = 0, end = 1;
-    for (int above = 0; above < level; ++above) {
-        const int here = totals[above];
-        if (here == 0 || here > capacity - end) return;
-        first = end;
-        end += here;
-    }
+    int first, end;
+    if (!find_level(level, totals, capacity, first, end)) return;
     if (level == 0 && blockIdx.x == 0 && threadIdx.x == 0) {
         // The candidates of the root: the root.
         pool[0] = 1;
@@ -268,78 +375,29 @@ extern "C" __global__ void __launch_bounds__(P)
         *used = 4;
     }
     __syncwarp();
+    const Pool all_lists = {pool, used, pool_capacity};
     // Nearer than that, powers of the distance would leave float32.
     const real shortest = cube->width * static_cast<real>(1e-7);
     for (int target = first + blockIdx.x * (P / 32) + threadIdx.x / 32; target < end; target += gridDim.x * (P / 32)) {
-        const Body centre = centres[target];
-        const Link own = links[target];
-        const bool leaf = own.count > 0;
+        const Compared own = {target, centres[target], links[target]};
         const Judge judge = {JUDGED ? part * least[target] : 0, part, eps2, theta2, shortest * shortest};
-        Heads found = {none, none, none, none};
-        int far = 0, near = 0, rest = 0, seen = 0, top = 0;
-        int segment = level == 0 ? 0 : heads[bounds[target].parent].rest, at = 0;
+        Lists lists = {{none, none, none, none}, 0, 0, 0, 0};
+        int top = 0;
+        Candidates candidates = {level == 0 ? 0 : heads[bounds[target].parent].rest, 0};
         while (true) {
-            bool valid;
-            int node = 0;
+            int taken;
             if (top > 0) {
-                const int taken = room.stack.pop(top);
-                valid = taken >= 0;
-                node = max(taken, 0);
+                taken = room.stack.pop(top);
             } else {
-                if (segment == none) break;
-                const int count = pool[segment];
-                valid = at + lane < count;
-                if (valid) node = pool[segment + 2 + at + lane];
-                at += 32;
-                if (at >= count) {
-                    segment = pool[segment + 1];
-                    at = 0;
-                }
+                if (candidates.segment == none) break;
+                taken = candidates.next(pool);
             }
-            const Body source = centres[node];
-            const Link other = links[node];
-            const bool other_leaf = other.count > 0;
-            const real size = JUDGED ? sizes[node] : 0, r2 = squared_distance(centre, source);
-            const bool beside_leaf = leaf && 2 * other.reach < own.reach;
-            bool is_far = valid && judge.accepts(source.mass, own.reach + size, own.reach + other.reach, r2) &&
-                          (!beside_leaf || judge.is_small(own.reach, r2));
-            // Neither count is above `few_pairs` where their product is not; that of large ones would not fit.
-            if (leaf && other_leaf && own.count <= few_pairs && other.count <= few_pairs &&
-                own.count * other.count <= few_pairs) {
-                is_far = false;
-            }
-            bool is_seen = valid && beside_leaf && !is_far && (!other_leaf || other.count > few_bodies);
-            if (lanes_where(is_seen)) {
-                real nearest2 = static_cast<real>(3e38);
-                for (int k = own.begin; k < own.begin + own.count; ++k) {
-                    nearest2 = min(nearest2, squared_distance(sorted[k], source));
-                }
-                is_seen = is_seen && judge.accepts(source.mass, size, other.reach, nearest2);
-            }
-            const bool is_near = valid && leaf && other_leaf && !is_far && !is_seen;
-            const bool open = valid && !is_far && !is_seen && !is_near;
-            const bool divided = open && !other_leaf && (leaf || other.reach >= own.reach);
-            append(room.far, far, found.far, is_far, node, pool, used, pool_capacity);
-            append(room.near, near, found.near, is_near, node, pool, used, pool_capacity);
-            append(room.rest, rest, found.rest, open && !divided, node, pool, used, pool_capacity);
-            append(room.seen, seen, found.seen, is_seen, node, pool, used, pool_capacity);
-            room.stack.push(top, divided, other.begin, other.count);
-            __syncwarp();
+            const int node = max(taken, 0);
+            const Compared source = {node, centres[node], links[node], JUDGED ? sizes[node] : 0};
+            compare(lists, top, room, all_lists, judge, own, source, taken >= 0, sorted);
         }
-        // Room for what is left of all lists is taken at once: all warps have to wait for each other there.
-        int words = 0;
-        words += far > 0 ? far + 2 : 0;
-        words += near > 0 ? near + 2 : 0;
-        words += rest > 0 ? rest + 2 : 0;
-        words += seen > 0 ? seen + 2 : 0;
-        if (words > 0) {
-            int begin = take(used, pool_capacity, words);
-            found.far = write_segment(pool, begin, room.far, far, found.far);
-            found.near = write_segment(pool, begin, room.near, near, found.near);
-            found.rest = write_segment(pool, begin, room.rest, rest, found.rest);
-            found.seen = write_segment(pool, begin, room.seen, seen, found.seen);
-        }
-        if (lane == 0) heads[target] = found;
+        lists.finish(room, all_lists);
+        if (lane_of_thread() == 0) heads[target] = lists.heads;
         __syncwarp();
     }
 }
