@@ -656,86 +656,106 @@ struct Near {
     bool complete;
 };
 
-// Sum up the pulls on the bodies of a leaf, of which `workers` warps of the block take a share of the near leaves each;
-// the first of them adds up what the others leave in `of_warps`.
+// The body of a lane: the threads of `width` lanes have one each, and every part of the warp has the same ones.
+struct OfLane {
+    Body body;
+    int part, parts;
+};
+
+// Sum up the pulls of the bodies of near leaves, of which every warp of the block takes a share. Without lists, of all
+// bodies, in pieces: rounding errors grow with the number of terms of a sum. The sums of earlier pieces wait in shared
+// memory.
+template <int WORKERS>
+__device__ __forceinline__ Sums pulls_of_near(const Near& given, int target, const OfLane& own, Body* staged,
+                                              Sums& earlier, int worker) {
+    const int lane = threadIdx.x % 32;
+    Sums sums = {};
+    if (!given.complete) earlier = sums;
+    int segment = given.complete ? given.heads[target].near : 0;
+    while (segment != none) {
+        const int leaves = given.complete ? given.pool[segment] : 32;
+        for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
+            Link near = {};
+            if (!given.complete) {
+                near.begin = min(segment + 32 * lane, given.n);
+                near.count = min(32, given.n - near.begin);
+            } else if (at + lane < leaves) {
+                near = given.links[given.pool[segment + 2 + at + lane]];
+            }
+            add_ranges(sums, own.body, given.sorted, staged, near.begin, near.count, own.part, own.parts, given.eps2);
+        }
+        if (given.complete) {
+            segment = given.pool[segment + 1];
+        } else {
+            add(earlier, sums);
+            sums = {};
+            segment = given.n - segment > piece ? segment + piece : none;
+        }
+    }
+    return given.complete ? sums : earlier;
+}
+
+// Add up what the warps of a block have left in `of_warps`; only the first of them gets all.
+template <int WORKERS>
+__device__ __forceinline__ void add_workers(Sums& sums, Sums (*of_warps)[32], int worker) {
+    const int lane = threadIdx.x % 32;
+    of_warps[worker][lane] = sums;
+    __syncthreads();
+    if (worker == 0) {
+        for (int other = 1; other < WORKERS; ++other) {
+            const Sums share = of_warps[other][lane];
+            sums.ax += share.ax;
+            sums.ay += share.ay;
+            sums.az += share.az;
+        }
+    }
+    __syncthreads();
+}
+
+// Write the acceleration of a body, with what cells do to it by themselves.
+__device__ __forceinline__ void write_acceleration(const Near& given, int target, int k, Sums sums) {
+    const int home = static_cast<int>(given.order[k]);
+    if (given.complete && given.heads[target].seen != none) {
+        const Sums of_cells = given.accelerations[home];
+        sums.ax += of_cells.ax;
+        sums.ay += of_cells.ay;
+        sums.az += of_cells.az;
+    }
+    given.accelerations[home] = sums;
+#if JUDGED
+    const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
+    given.last[home] = length;
+    // The cells were judged by an acceleration that these bodies do not have.
+    const real assumed = given.least[target];
+    if (given.pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *given.again = 1;
+#endif
+}
+
+// Sum up the pulls on the bodies of a leaf, of which WORKERS warps of the block take a share of the near leaves each.
 template <int WORKERS>
 __device__ __forceinline__ void pull_leaf(const Near& given, int target, const Bound& leaf, Body* staged,
                                           Sums (*of_warps)[32]) {
     const int lane = threadIdx.x % 32, worker = WORKERS == 1 ? 0 : threadIdx.x / 32;
     for (int done = 0; done < leaf.bodies; done += 32) {
-        // The threads of `width` lanes have a body each, and every part of the warp has the same ones.
         const int count = min(32, leaf.bodies - done);
         const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : 4));
-        const int part = lane / width, parts = 32 / width, number = lane % width;
-        const int k = leaf.first + done + min(number, count - 1);
-        const Body own = given.sorted[k];
-        Sums sums = {};
-        // Without lists, of all bodies, in pieces: rounding errors grow with the number of terms of a sum. The sums of
-        // earlier pieces wait in shared memory.
-        Sums& earlier = of_warps[threadIdx.x / 32][lane];
-        if (!given.complete) earlier = sums;
-        int segment = given.complete ? given.heads[target].near : 0;
-        while (segment != none) {
-            const int leaves = given.complete ? given.pool[segment] : 32;
-            for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
-                Link near = {};
-                if (!given.complete) {
-                    near.begin = min(segment + 32 * lane, given.n);
-                    near.count = min(32, given.n - near.begin);
-                } else if (at + lane < leaves) {
-                    near = given.links[given.pool[segment + 2 + at + lane]];
-                }
-                add_ranges(sums, own, given.sorted, staged, near.begin, near.count, part, parts, given.eps2);
-            }
-            if (given.complete) {
-                segment = given.pool[segment + 1];
-            } else {
-                add(earlier, sums);
-                sums = {};
-                segment = given.n - segment > piece ? segment + piece : none;
-            }
-        }
-        if (!given.complete) sums = earlier;
+        const int number = lane % width, k = leaf.first + done + min(number, count - 1);
+        const OfLane own = {given.sorted[k], lane / width, 32 / width};
+        Sums sums = pulls_of_near<WORKERS>(given, target, own, staged, of_warps[threadIdx.x / 32][lane], worker);
         sums.ax = strided_sum(sums.ax, width);
         sums.ay = strided_sum(sums.ay, width);
         sums.az = strided_sum(sums.az, width);
         if (WORKERS > 1) {
-            of_warps[worker][lane] = sums;
-            __syncthreads();
-            if (worker == 0) {
-                for (int other = 1; other < WORKERS; ++other) {
-                    const Sums found = of_warps[other][lane];
-                    sums.ax += found.ax;
-                    sums.ay += found.ay;
-                    sums.az += found.az;
-                }
-            }
-            __syncthreads();
+            add_workers<WORKERS>(sums, of_warps, worker);
             if (worker > 0) continue;
         }
         if (given.complete) {
-            const Offset at = way(given.centres[target], given.rests[target], own, Rest{});
+            const Offset at = way(given.centres[target], given.rests[target], own.body, Rest{});
             const real unit = given.unit;
             add_field(sums, given.expansions + target * local_rows, unit * at.x, unit * at.y, unit * at.z,
                       given.centres[0].mass * unit * unit);
         }
-        if (part == 0 && number < count) {
-            const int home = static_cast<int>(given.order[k]);
-            if (given.complete && given.heads[target].seen != none) {
-                const Sums of_cells = given.accelerations[home];
-                sums.ax += of_cells.ax;
-                sums.ay += of_cells.ay;
-                sums.az += of_cells.az;
-            }
-            given.accelerations[home] = sums;
-#if JUDGED
-            const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
-            given.last[home] = length;
-            // The cells were judged by an acceleration that these bodies do not have.
-            const real assumed = given.least[target];
-            if (given.pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *given.again = 1;
-#endif
-        }
+        if (own.part == 0 && number < count) write_acceleration(given, target, k, sums);
     }
 }
 
