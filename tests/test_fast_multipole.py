@@ -246,8 +246,8 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
 
 
 def compiled(stem, architecture, **constants):
-    number, names = fast_multipole.KERNELS[stem]
-    values = {"KERNEL": number} | {name: constants[name] for name in names.split()}
+    needed = fast_multipole.KERNELS[stem].split()
+    values = {f"KERNEL_{stem}": 1} | {name: constants[name] for name in needed}
     defines = "".join(f"#define {name} {value}\n" for name, value in values.items())
     return compile_cuda(defines + cuda_source(VARIANT.path.with_suffix(".cu"), find(GRAVITY)), architecture, FLAGS)
 

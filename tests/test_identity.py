@@ -538,6 +538,7 @@ CHANGED = {
     "shuffle",
     "split_j",
     "symmetric",
+    "symmetric_gpus",
     "tensor",
     "tensor_gpus",
     "tensor_half",

@@ -27,7 +27,7 @@
 //
 // A lane beyond the last body takes one so far away that its interactions are exactly zero, and drops its own sums.
 // Bodies have to be within 1e18 of the origin (float64: 1e149). UNROLL: steps per iteration, and the shortest part.
-// KERNEL: which of the kernels is compiled.
+// A kernel is compiled where KERNEL_ and its name are defined.
 //
 // Global loads per body: n / (64 * R) of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; n rows
 // each.
@@ -163,7 +163,7 @@ __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body 
     }
 }
 
-#if KERNEL == 0
+#ifdef KERNEL_symmetric
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     symmetric(const Body* __restrict__ bodies, Sums* __restrict__ sums, int n, real eps2, int parts, int first,
               int last, int copies, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
@@ -269,7 +269,9 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #endif
     }
 }
-#elif KERNEL == 1 && DETERMINISTIC
+#endif
+
+#ifdef KERNEL_symmetric_add
 extern "C" __global__ void __launch_bounds__(P)
     symmetric_add(Sums* __restrict__ accelerations, int n, int parts, int first, int last,
                   const Sums* __restrict__ ours, const Sums* __restrict__ theirs) {
@@ -294,12 +296,16 @@ extern "C" __global__ void __launch_bounds__(P)
     }
     accelerations[k] = total;
 }
-#elif KERNEL == 1
+#endif
+
+#ifdef KERNEL_symmetric_clear
 extern "C" __global__ void __launch_bounds__(P) symmetric_clear(Sums* __restrict__ sums, int n, int copies) {
     const int i = blockIdx.x * P + threadIdx.x;
     for (int copy = 0; i < n && copy < copies; ++copy) sums[static_cast<long long>(copy) * n + i] = Sums{};
 }
-#else
+#endif
+
+#ifdef KERNEL_symmetric_join
 extern "C" __global__ void __launch_bounds__(P)
     symmetric_join(Sums* __restrict__ accelerations, const Sums* __restrict__ sums, int n, int copies) {
     const int i = blockIdx.x * P + threadIdx.x;

@@ -12,6 +12,7 @@ import numpy as np
 from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.blocked import blocks, operations
 from gravbench.variants.common import ranges
+from gravbench.variants.common.kernels import compiled
 
 LONGEST = 256
 """Most groups of 32 bodies per part: the rounding error of a sum grows with its length, and more parts cost little."""
@@ -79,9 +80,9 @@ def prepare(gpu, bodies, *, p, r, unroll, travel, equal_mass, deterministic, gat
         "DETERMINISTIC": deterministic,
         "GATHER": gather,
     }
-    kernel = gpu.compile("symmetric", KERNEL=0, **constants)
-    other = gpu.compile("symmetric_add" if deterministic else "symmetric_clear", KERNEL=1, **constants)
-    join = gpu.compile("symmetric_join", KERNEL=2, **constants)
+    kernel = compiled(gpu, "symmetric", **constants)
+    other = compiled(gpu, "symmetric_add" if deterministic else "symmetric_clear", **constants)
+    join = compiled(gpu, "symmetric_join", **constants)
 
     count = -(-n // (32 * r))
     ring = r * (1 + count // 2)

@@ -8,8 +8,7 @@
 // back. Expected: 1 / gpus of the time, and some 30 microseconds for the two transfers and their events.
 //
 // Global loads per body: n / (64 * R) of 16 bytes, on all GPUs together. Shapes and units as in symmetric.
-#if KERNEL < 3
+#ifdef KERNEL_symmetric
 #include "symmetric.cu"
-#else
-#include "several.cuh"
 #endif
+#include "several.cuh"

@@ -12,6 +12,7 @@ import numpy as np
 from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.blocked import blocks, operations
 from gravbench.variants.common import collected, ranges, several
+from gravbench.variants.common.kernels import compiled
 
 LONGEST = 256
 """Most groups of 32 bodies per part: the rounding error of a sum grows with its length, and more parts cost little."""
@@ -65,7 +66,6 @@ def prepare(gpu, bodies, *, gpus, p, r, unroll, equal_mass, copies, parts):
         "EQUAL": equal_mass,
         "DETERMINISTIC": 0,
         "GATHER": 1,
-        "SHARES": len(spans),
     }
 
     together = max(1, p // 32)
@@ -89,8 +89,8 @@ def prepare(gpu, bodies, *, gpus, p, r, unroll, equal_mass, copies, parts):
     def share_of(member, span):
         with member.current():
             first, last = map(np.int32, span)
-            begin = member.compile("begin_share", KERNEL=3, **constants)
-            kernel = member.compile("symmetric", KERNEL=0, **constants)
+            begin = compiled(member, "begin_share", P=p)
+            kernel = compiled(member, "symmetric", **constants)
             kernels.append(kernel)
             there, update = several.seen(member, gpu, own)
             here = own if member is gpu else member.empty(n, 4)

@@ -25,12 +25,13 @@
 // Rows a and blocks - 1 - a of that triangle form a line of blocks + 1 pairs of blocks, and a line is divided into
 // `parts`, one warp each; of several GPUs each computes every `shares`-th line, from line `share` on (tensor_gpus).
 // Sums leave by atomic additions to one of `copies` places per body, so that each place adds up few terms.
-// tensor_gather clears them; tensor_scatter adds up the copies and writes them in the order of the bodies.
+// tensor_gather clears them, and tensor_scatter adds them up.
 //
-// Blocks are runs of the order along Hilbert's curve: KERNEL 1 finds the box of the bodies and 2 the key of each
-// (tree_build.cuh), and a library sorts the keys. 6 finds the radius of each block, and 9 sorts the blocks by it.
-// 7 puts the bodies into that order, 8 takes the sums out of it. Which pairs of blocks are far apart is decided
-// where they meet, so that an order found for other positions costs time and no accuracy.
+// Blocks are runs of the order along Hilbert's curve: tree_box finds the box of the bodies and tree_keys the key of
+// each (tree_build.cuh), and a library sorts the keys. tensor_radii finds the radius of each block, and tensor_ranks
+// sorts the blocks by it. tensor_gather puts the bodies into that order, tensor_scatter takes the sums out of it. Which
+// pairs of blocks are far apart is decided where they meet, so that an order found for other positions costs time and
+// no accuracy.
 //
 // Expected: faster than symmetric where most blocks are far apart. A pair of bodies (two interactions) costs a lane one
 // inverse square root, two multiplications, and half each of a conversion, a transposition and a matrix product (TERMS
@@ -44,17 +45,30 @@
 #error "tensor computes in float32"
 #endif
 
-#if KERNEL == 1 || KERNEL == 2
+// A kernel is compiled where KERNEL_ and its name are defined, with the constants that it depends on. A header is read
+// where its constants are defined.
 #include "tree_box.cuh"
-#else
-constexpr int width = 32 * R;  // bodies per block
-#endif
-#if KERNEL == 2
+#ifdef BITS
 #include "tree_keys.cuh"
 #endif
 #include "tree_build.cuh"
 
-#if KERNEL == 0
+#ifdef R
+constexpr int width = 32 * R;  // bodies per block
+
+// The place of a body in `order`, which is sorted along the curve: the blocks follow each other as `ranks` says.
+__device__ __forceinline__ int before(const int* ranks, int k) {
+    return ranks[k / width] * width + k % width;
+}
+#endif
+
+__device__ __forceinline__ float sum_of_warp(float value) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
+    return value;
+}
+
+#ifdef KERNEL_tensor
 constexpr int tiles = width / 16;
 constexpr int step = 64;        // bodies of block J at a time, two per lane
 constexpr int unroll = UNROLL;  // nvcc expands no macro in a pragma
@@ -79,24 +93,7 @@ struct __align__(16) Staged {
 };
 
 #include "add_sums.cuh"
-#endif
 
-#if KERNEL == 0 || KERNEL == 6 || KERNEL == 7
-__device__ __forceinline__ float sum_of_warp(float value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
-    return value;
-}
-#endif
-
-#if KERNEL == 7 || KERNEL == 8
-// The place of a body in `order`, which is sorted along the curve: the blocks follow each other as `ranks` says.
-__device__ __forceinline__ int before(const int* ranks, int k) {
-    return ranks[k / width] * width + k % width;
-}
-#endif
-
-#if KERNEL == 0
 // Add to the sums of `count` bodies, two per lane at a time, their interactions with `others` bodies, in float32.
 __device__ __forceinline__ void pull_near(Sums* home, const Body* bodies, int first, int count, int first_other,
                                           int others, real eps2) {
@@ -579,7 +576,9 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #endif
     }
 }
-#elif KERNEL == 6
+#endif
+
+#ifdef KERNEL_tensor_radii
 // The square of each block's radius about the mean of its positions, as the bits of a float, one warp per block. A last
 // block that is not full stays behind all others.
 extern "C" __global__ void __launch_bounds__(P)
@@ -611,7 +610,9 @@ extern "C" __global__ void __launch_bounds__(P)
     const bool full = (block + 1) * width <= n;
     if (lane == 0) radii[block] = full ? static_cast<unsigned>(__float_as_int(radius2)) : 0xffffffffu;
 }
-#elif KERNEL == 9
+#endif
+
+#ifdef KERNEL_tensor_ranks
 // Sort the blocks by their radii, one warp per block: it counts the blocks before its own.
 extern "C" __global__ void __launch_bounds__(P)
     tensor_ranks(const unsigned* __restrict__ radii, int* __restrict__ ranks, int blocks) {
@@ -628,7 +629,9 @@ extern "C" __global__ void __launch_bounds__(P)
     }
     if (lane == 0) ranks[before] = block;
 }
-#elif KERNEL == 7
+#endif
+
+#ifdef KERNEL_tensor_gather
 // Copy the bodies into their blocks and clear the sums; places beyond the last body get a copy of it with mass 0.
 extern "C" __global__ void __launch_bounds__(P)
     tensor_gather(const Body* __restrict__ bodies, const long long* __restrict__ order, const int* __restrict__ ranks,
@@ -644,7 +647,9 @@ extern "C" __global__ void __launch_bounds__(P)
     placed[k] = own;
     for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * places + k] = Sums{};
 }
-#elif KERNEL == 8
+#endif
+
+#ifdef KERNEL_tensor_scatter
 extern "C" __global__ void __launch_bounds__(P)
     tensor_scatter(Sums* __restrict__ accelerations, const long long* __restrict__ order, const int* __restrict__ ranks,
                    const Sums* __restrict__ sums, int n, int places, int copies, real* __restrict__ total) {

@@ -8,8 +8,5 @@
 // time of the pairs, the whole time of the ordering, and some 30 microseconds for the two transfers and their events.
 //
 // Global loads per body: n / (64 * R) of 16 bytes, on all GPUs together. Shapes and units as in tensor.
-#if KERNEL == 3 || KERNEL == 4
 #include "several.cuh"
-#else
 #include "tensor.cu"
-#endif

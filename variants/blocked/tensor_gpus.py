@@ -12,6 +12,7 @@ from gravbench.model.variant import Prepared, variant
 from gravbench.variants.blocked import tensor_parts, tensor_share
 from gravbench.variants.common import collected, several
 from gravbench.variants.common.collected import P
+from gravbench.variants.common.kernels import compiled
 
 
 @variant(
@@ -43,7 +44,7 @@ def prepare(gpu, bodies, *, gpus, terms):
             there, update = several.seen(member, gpu, own)
             here = own if member is gpu else member.empty(n, 4)
             sums = accelerations if gpus == 1 else member.empty(n, 4)
-            begin = member.compile("begin_share", KERNEL=3, P=P)
+            begin = compiled(member, "begin_share", P=P)
             part = tensor_share.Share(member, bodies, here, sums, share=share, shares=gpus, **axes)
             kernels.append(part.kernel)
 

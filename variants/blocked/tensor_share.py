@@ -5,6 +5,7 @@ import numpy as np
 from gravbench.model.variant import Range
 from gravbench.variants.blocked import blocks
 from gravbench.variants.common import keys
+from gravbench.variants.common.kernels import all_compiled, compiled
 from gravbench.variants.common.keys import BLOCK
 
 SEPARATION = Range(
@@ -34,14 +35,14 @@ LONGEST = 8192
 """Most bodies that a block meets in one warp."""
 
 PLACING = {
-    "tensor_gather": (7, "P R"),
-    "tensor_scatter": (8, "P R"),
+    "tensor_gather": "P R",
+    "tensor_scatter": "P R",
 }
 ORDERING = keys.KERNELS | {
-    "tensor_radii": (6, "P R"),
-    "tensor_ranks": (9, "P R"),
+    "tensor_radii": "P R",
+    "tensor_ranks": "P R",
 }
-"""The kernels beside the one that computes, as in ``keys``: those of each evaluation, and those that order bodies."""
+"""The kernels beside the one that computes, as in ``common.kernels``: of each evaluation, and of each order."""
 
 BITS = 10
 """Bits of a key for each coordinate. With 16, blocks are hardly more compact, and the sort takes twice as long."""
@@ -113,11 +114,11 @@ class Order:
             self.radii = gpu.device_array(self.blocks, np.uint32)
             self.ranks = gpu.device_array(self.blocks, np.int32)
             gpu.argsort(self.keys)
-            self.ordering = keys.compiled(gpu, ORDERING, constants)
+            self.ordering = all_compiled(gpu, ORDERING, constants)
         else:
             self.along = self._sent(compact_order(position, width).astype(np.int64))
             self.ranks = self._sent(np.arange(self.blocks, dtype=np.int32))
-        self.gather, self.scatter = keys.compiled(gpu, PLACING, constants)
+        self.gather, self.scatter = all_compiled(gpu, PLACING, constants)
         self.kernels = 3 if reorder != 1 else 3 + len(ORDERING) + keys.SORT_KERNELS
 
     def _sent(self, places):
@@ -173,9 +174,9 @@ class Share:
         self.p = p
         self.grid = -(-len(range(share, lines, shares)) * parts * 32 // p)
         self.order = Order(gpu, bodies.position, width, axes["reorder"], {"P": p, "R": r})
-        self.kernel = gpu.compile(
+        self.kernel = compiled(
+            gpu,
             "tensor",
-            KERNEL=0,
             P=p,
             R=r,
             TERMS=terms,

@@ -1,7 +1,8 @@
 // Ranges of bodies, of which each lane of a warp has one, perhaps empty: all their bodies in a row, lane after lane.
 struct BodyRanges {
-    int origin, up_to,
-        all;  // where bodies of this lane's range are, less their place in the row; where it ends; length
+    int origin;  // where bodies of this lane's range are, less their place in the row
+    int up_to;   // where this lane's range ends in the row
+    int all;     // bodies in the row
 
     // All lanes have to call it.
     __device__ __forceinline__ BodyRanges(int begin, int count) {

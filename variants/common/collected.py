@@ -3,6 +3,7 @@
 import numpy as np
 
 from gravbench.variants.common import several
+from gravbench.variants.common.kernels import compiled
 
 P = 256
 """Threads per block of the kernels that copy bodies and add up sums."""
@@ -11,7 +12,7 @@ P = 256
 def adding(gpu, members, sums, accelerations, *, copies=1, **constants):
     """Return what queues, on the first GPU, the sum of all members' ``sums``: an array of copies times n rows each."""
     n = len(accelerations)
-    add = gpu.compile("add_shares", KERNEL=4, P=P, **constants)
+    add = compiled(gpu, "add_shares", P=P, **constants)
     found = [several.seen(gpu, member, own) for member, own in zip(members, sums, strict=True)]
     read = [array for array, _ in found]
     # The kernel has as many parameters as there may be GPUs.

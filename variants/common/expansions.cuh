@@ -33,6 +33,18 @@ struct __align__(16) Row {
     real of[4];
 };
 
+// Return the row of that number of coefficients, the last one filled up with zeros.
+template <int NUMBERS>
+__device__ __forceinline__ Row row_of(const real (&coefficients)[NUMBERS], int number) {
+    Row row;
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+        const int place = 4 * number + word;
+        row.of[word] = place < NUMBERS ? coefficients[min(place, NUMBERS - 1)] : 0;
+    }
+    return row;
+}
+
 __host__ __device__ constexpr int multipole_place(int a, int b, int c) {
     return a + b + c == 0 ? 0 : place(a, b, c) - 3;
 }

@@ -1,6 +1,7 @@
 // What GPUs that share an evaluation do before and after their pairs. Each has bodies and sums of its own; what is on
-// another one is read through peer access. KERNEL: which of the two is compiled.
-#if KERNEL == 3
+// another one is read through peer access.
+
+#ifdef KERNEL_begin_share
 // Bring the bodies here, unless they are, and clear the sums: `copies` places for each of n bodies.
 extern "C" __global__ void __launch_bounds__(P)
     begin_share(Body* own, const Body* there, Sums* __restrict__ sums, int n, int copies) {
@@ -9,7 +10,9 @@ extern "C" __global__ void __launch_bounds__(P)
     if (own != there) own[i] = there[i];
     for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * n + i] = Sums{};
 }
-#else
+#endif
+
+#ifdef KERNEL_add_shares
 // The sums of a body as they are in memory. All four are added up, so that a row is one load, also over a link: the
 // last is zero.
 struct __align__(16) Four {

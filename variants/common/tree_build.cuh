@@ -1,15 +1,11 @@
 // The kernels that build an octree over the bodies in the order of their keys; each has a thread for every body.
 //
-// KERNEL 1 finds the box of the bodies (tree_box.cuh), 2 the key of each (tree_keys.cuh). A library sorts the keys. 3
-// puts the bodies in the order of their keys and finds the cells that each begins (tree_levels.cuh), 4 adds the numbers
-// of cells up, 5 writes the nodes. Where the nodes do not fit into `capacity`, the cells of the last level that fits
-// are leaves, whatever they hold.
+// tree_box finds the box of the bodies (tree_box.cuh), tree_keys the key of each (tree_keys.cuh). A library sorts the
+// keys. tree_order puts the bodies in the order of their keys and finds the cells that each begins (tree_levels.cuh),
+// tree_scan adds the numbers of cells up, tree_nodes writes the nodes. Where the nodes do not fit into `capacity`, the
+// cells of the last level that fits are leaves, whatever they hold.
 
-#if KERNEL == 3 || KERNEL == 5
-constexpr int warps_of_block = BLOCK / 32;
-#endif
-
-#if KERNEL == 1
+#ifdef KERNEL_tree_box
 extern "C" __global__ void __launch_bounds__(BLOCK)
     tree_box(const Body* __restrict__ bodies, Box* __restrict__ boxes, int n) {
     int k = blockIdx.x * BLOCK + threadIdx.x;
@@ -20,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 #endif
 
-#if KERNEL == 2
+#ifdef KERNEL_tree_keys
 extern "C" __global__ void __launch_bounds__(BLOCK)
     tree_keys(const Body* __restrict__ bodies, const Box* __restrict__ boxes, Cube* __restrict__ cube,
               Key* __restrict__ keys, int n, int parts) {
@@ -36,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 #endif
 
-#if KERNEL == 3
+#ifdef KERNEL_tree_order
 extern "C" __global__ void __launch_bounds__(BLOCK)
     tree_order(const Body* __restrict__ bodies, const Key* __restrict__ keys, const long long* __restrict__ order,
                Body* __restrict__ sorted, Begun* __restrict__ all_begun, int* __restrict__ counts, int n) {
@@ -69,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 #endif
 
-#if KERNEL == 4
+#ifdef KERNEL_tree_scan
 // Block l replaces the numbers of cells of level l + 1 by their sums before each block of bodies; `totals` gets the sum
 // of all.
 extern "C" __global__ void __launch_bounds__(SCAN)
@@ -94,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(SCAN)
 }
 #endif
 
-#if KERNEL == 5
+#ifdef KERNEL_tree_nodes
 extern "C" __global__ void __launch_bounds__(BLOCK)
     tree_nodes(const Begun* __restrict__ all_begun, const Key* __restrict__ keys, const long long* __restrict__ order,
                const int* __restrict__ counts, const int* __restrict__ totals, Bound* __restrict__ bounds,

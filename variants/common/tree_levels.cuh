@@ -18,6 +18,9 @@ __host__ __device__ constexpr int bits_in(int number) {
 }
 constexpr int rank_shift = bits_in(LEAF);
 
+// Each warp of a block counts the cells that begin in it.
+constexpr int warps_of_block = BLOCK / 32;
+
 // A body among those around it in the order: own[0] is its key, `rank` its place among bodies of the same key.
 struct Ranked {
     const Key* own;

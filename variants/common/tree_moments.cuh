@@ -19,6 +19,18 @@ struct Moments {
     real farthest;
 };
 
+// Say that a child of a node has its moments; tell whether all `children` of the node have them now.
+__device__ __forceinline__ bool is_last_child(int* pending, int node, int& children) {
+    __threadfence();
+    // In the lower half the children that have not arrived, in the upper half all of them.
+    const int left = atomicAdd(pending + node, -1) - 1;
+    if (left & 0xffff) return false;
+    __threadfence();
+    pending[node] = 0;
+    children = left >> 16;
+    return true;
+}
+
 // Add what a mass at a point does to the second moments, `part` of the whole mass.
 __device__ __forceinline__ void add_second(Quadrupole& to, real part, real x, real y, real z) {
     const real weight = -3 * part;

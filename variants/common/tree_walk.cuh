@@ -11,6 +11,16 @@ struct __align__(16) GroupBox {
 
 constexpr int lanes_of_box = 32 / BOXES;
 
+// Return which box the lane's b-th body is in.
+__device__ __forceinline__ int box_of_lane(int b) {
+    return b * BOXES + lane_of_thread() / lanes_of_box;
+}
+
+// Tell whether the lane is the one that writes that box.
+__device__ __forceinline__ bool writes_box() {
+    return lane_of_thread() % lanes_of_box == 0;
+}
+
 // A warp's own part of shared memory.
 struct WarpRoom {
     GroupBox boxes[R * BOXES];
@@ -58,23 +68,30 @@ __device__ __forceinline__ real by_half_the_pull(real by_pull) {
     return static_cast<real>(QUADRUPOLE ? 1.3195079 : 1.4142136) * by_pull;
 }
 
-// Return the place of a lane's b-th body among the n; of its group, which begins at `first`, those from `start` on and
-// before `stop`: other lanes repeat the nearest.
-__device__ __forceinline__ int place_in(int first, int start, int stop, int b, int n) {
-    return min(first + min(max(b * 32 + lane_of_thread(), start), stop - 1), n - 1);
-}
+// The bodies that a warp walks for, R of each lane: of the group that begins at body `first` of the n in their order,
+// those from `start` on and before `stop`.
+struct Walkers {
+    int share;  // which of the WARPS warps that walk for them this one is
+    int first, start, stop, n;
+    Body from;  // the first of them: as seen from here, cells act on all
+    Body own[R];
 
-// Tell whether that body is there: the first of the warps that walk for it writes what is found.
-__device__ __forceinline__ bool writes(int first, int start, int stop, int b, int n) {
-    const int place = b * 32 + lane_of_thread();
-    return threadIdx.x / 32 % WARPS == 0 && place >= start && place < stop && first + place < n;
-}
+    // Return the place of a lane's b-th body among the n: where that is not one of these, the nearest.
+    __device__ __forceinline__ int place(int b) const {
+        return min(first + min(max(b * 32 + lane_of_thread(), start), stop - 1), n - 1);
+    }
 
-__device__ __forceinline__ void read_bodies(Body (&own)[R], const Body* __restrict__ sorted, int first, int start,
-                                            int stop, int n) {
+    // Tell whether this thread writes what is found for that body: the first of the warps that walk for it does.
+    __device__ __forceinline__ bool writes(int b) const {
+        const int number = b * 32 + lane_of_thread();
+        return share == 0 && number >= start && number < stop && first + number < n;
+    }
+
+    __device__ __forceinline__ void read(const Body* __restrict__ sorted) {
 #pragma unroll
-    for (int b = 0; b < R; ++b) own[b] = sorted[place_in(first, start, stop, b, n)];
-}
+        for (int b = 0; b < R; ++b) own[b] = sorted[place(b)];
+    }
+};
 
 // Return the body of another lane, without its mass.
 __device__ __forceinline__ Body body_of_lane(const Body& own, int lane) {

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from gravbench.variants.common import keys
+from gravbench.variants.common.kernels import all_compiled
 from gravbench.variants.resident import resident_share, tree_buffers
 
 
 def met(gpu, share):
     """Count the bodies and the cells that the walk of one share meets, over all its bodies; waits for the GPU."""
     n = int(share.numbers[0])
-    (counting, _) = keys.compiled(gpu, resident_share.KERNELS, share.constants | {"COUNT": 1})
+    (counting, _) = all_compiled(gpu, resident_share.KERNELS, share.constants | {"COUNT": 1})
     counts, found = gpu.upload(np.zeros((n, 4))), np.empty((n, 4), gpu.real)
     share.traverse(counting, share.evaluate(tree_buffers.no_lap), counts)
     stream = gpu.stream()

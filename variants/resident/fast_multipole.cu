@@ -5,19 +5,24 @@
 // bodies meet 500 bodies each and 10 cells for each body, instead of hundreds, and higher orders make errors smaller at
 // little cost.
 //
-// KERNEL 1 to 5 and a library's sort build the tree (tree_build.cuh). 6 goes up it, a thread for each leaf, which goes
-// on to the parent if it is the last of its children to arrive: centres of mass, multipoles, the farthest body, the
-// least acceleration. 7 finds for every target cell of one level, a warp each, which cells are far from it. Its
-// candidates are those that its parent left over, together 32 at a time: a far one goes to its list, and so does a near
-// leaf if the target is a leaf; of others the larger cell is divided: the children of a source are looked at at once,
-// and those of the target find the source in what is left over. 8 adds up, for a target, the local expansions of the
-// far cells, a source for each lane, whose multipoles the warp reads together. 9 adds up for each leaf those of the
-// cells around it. 0 adds the pulls of the bodies of near leaves and of the leaf's local expansion.
+// Five kernels and a library's sort build the tree (tree_build.cuh). Then, each named fast_multipole and a word:
+//
+// - up goes up the tree, a thread for each leaf, which goes on to the parent if it is the last of its children to
+//   arrive: centres of mass, multipoles, the farthest body, the least acceleration.
+// - pairs finds for every target cell of one level, a warp each, which cells are far from it. Its candidates are those
+//   that its parent left over, together 32 at a time: a far one goes to its list, and so does a near leaf if the target
+//   is a leaf; of others the larger cell is divided: the children of a source are looked at at once, and those of the
+//   target find the source in what is left over.
+// - far adds up, for a target, the local expansions of the far cells, a source for each lane, whose multipoles the warp
+//   reads together.
+// - down adds up for each leaf those of the cells around it.
+//
+// fast_multipole itself adds the pulls of the bodies of near leaves and of the leaf's local expansion.
 //
 // A leaf may be large and hold a few bodies, far out, beside which all others are a small crowd of small cells: then
 // errors of hundreds of these agree in sign and add up, or, if none of them is far, the leaf meets all bodies. So a
 // source of less than half its size is far only where the size of the leaf is very small seen from there. Else it acts
-// on each body of the leaf by itself, where only its own size matters: 8 computes that too.
+// on each body of the leaf by itself, where only its own size matters: far computes that too.
 //
 // Each pair of cells is computed for both of its targets by itself: so a warp keeps all sums in registers, nothing is
 // added up in memory, and results do not depend on the order in which warps run.
@@ -29,48 +34,41 @@
 // a sixteenth of that part of the pull itself are accepted in any case, so that a body whose pulls nearly cancel does
 // not meet all others. Where all bodies fill a smaller or a larger cube than then, as when they are in other units, the
 // accelerations are taken to be those of the same bodies at that scale. Where bodies turn out to be pulled less than
-// half as much as assumed, or nothing was known, 10 finds the least accelerations anew and a second pass of 7, 8, 9 and
-// 0 follows, which otherwise ends at once. Two leaves of a few bodies are near, as their bodies cost less.
+// half as much as assumed, or nothing was known, least finds the least accelerations anew and a second pass of pairs,
+// far, down and fast_multipole follows, which otherwise ends at once. Two leaves of a few bodies are near, as their
+// bodies cost less.
 //
-// Where the lists do not fit into the pool, which the host sizes in advance, KERNEL 0 adds up the pulls of all bodies:
-// that takes long and is right.
+// Where the lists do not fit into the pool, which the host sizes in advance, fast_multipole adds up the pulls of all
+// bodies: that takes long and is right.
 //
 // Global loads per body: depends on theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows;
 // last: n lengths of accelerations, or NaN.
+
+// A kernel is compiled where KERNEL_ and its name are defined, with the constants that it depends on. A header is read
+// where its constants are defined.
 #include "tree_box.cuh"
 #include "tree_cells.cuh"
-#if KERNEL == 0 || KERNEL >= 3
 #include "warp.cuh"
-#endif
-#if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
+#ifdef BITS
 #include "tree_keys.cuh"
 #endif
-#if KERNEL == 3 || KERNEL == 5 || KERNEL == 7 || KERNEL == 9
+#ifdef RANKS
 #include "tree_depth.cuh"
 #endif
-#if KERNEL == 3 || KERNEL == 5
+#ifdef LEAF
 #include "tree_levels.cuh"
 #endif
-#if KERNEL == 6
-// OPENING 2: with the farthest body of a cell.
+#ifdef OPENING  // 2: with the farthest body of a cell
 #include "tree_moments.cuh"
 #endif
-#if KERNEL == 0 || KERNEL == 6 || KERNEL == 8 || KERNEL == 9
+#ifdef ORDER
 #include "expansions.cuh"
 #endif
-#if KERNEL == 0
 #include "body_ranges.cuh"
-#endif
-#if KERNEL == 0 || KERNEL >= 6
 #include "pair_lists.cuh"
-#endif
-#if KERNEL == 7
-#include "tree_stack.cuh"
-#endif
-
 #include "tree_build.cuh"
 
-#if KERNEL == 6
+#ifdef KERNEL_fast_multipole_up
 // A cell's size as a source is the mean distance of its mass from the centre, in the sense of power ORDER.
 __device__ __forceinline__ real powered(real distance) {
     real power = distance;
@@ -87,6 +85,70 @@ __device__ __forceinline__ real part_of(const Body& body, const Body& whole) {
     return whole.mass > 0 ? body.mass / whole.mass : 0;
 }
 
+// What a cell is to others. JUDGED: also its size as a source, in the unit of the expansion, and the least acceleration
+// of its bodies in the last evaluation.
+struct Summed {
+    Moments moments;
+    real multipoles[multipoles];
+    real size, least;
+};
+
+// What the kernel reads and writes of the cells, where it goes up from those of bodies to those of cells.
+struct Cells {
+    Body* centres;
+    Rest* rests;
+    Row* rows;
+    real *sizes, *least;
+    Link* links;
+};
+
+__device__ __forceinline__ void sum_bodies(Summed& cell, const Body* __restrict__ sorted,
+                                           const long long* __restrict__ order, const real* __restrict__ last,
+                                           int begin, int count, real unit, real stronger) {
+    cell.moments = moments_of_bodies(sorted, begin, count);
+    real least = 0, size = 0;
+#pragma unroll
+    for (int k = 0; k < multipoles; ++k) cell.multipoles[k] = 0;
+    for (int k = begin; k < begin + count; ++k) {
+        const Body body = sorted[k];
+        const Offset back = way(body, Rest{}, cell.moments.centre, cell.moments.rest);
+        const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
+        const real part = part_of(body, cell.moments.centre);
+        add_body(cell.multipoles, part, x, y, z);
+        if (JUDGED) {
+            size += part * powered(sqrt(x * x + (y * y + z * z)));
+            // A NaN is no length.
+            const real length = stronger * last[order[k]];
+            least = k == begin ? length : (length >= least ? least : length);
+        }
+    }
+    cell.least = least > 0 ? least : 0;
+    cell.size = root(size);
+}
+
+__device__ __forceinline__ void sum_cells(Summed& cell, const Cells& cells, int begin, int children, real unit) {
+    cell.moments = moments_of_cells(cells.centres, cells.rests, nullptr, cells.links, begin, children);
+    real size = 0;
+#pragma unroll
+    for (int k = 0; k < multipoles; ++k) cell.multipoles[k] = 0;
+#pragma unroll 1
+    for (int child = begin; child < begin + children; ++child) {
+        const Body centre = fresh(cells.centres + child);
+        const Offset back = way(centre, fresh(cells.rests + child), cell.moments.centre, cell.moments.rest);
+        const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
+        const real part = part_of(centre, cell.moments.centre);
+        add_cell(cell.multipoles, cells.rows + child * multipole_rows, part, x, y, z);
+        if (JUDGED) {
+            // No mean of the parent's is larger, by Minkowski's inequality.
+            const real away = unit * __ldcg(cells.sizes + child) + sqrt(x * x + (y * y + z * z));
+            size += part * powered(away);
+            const real length = __ldcg(cells.least + child);
+            cell.least = child == begin ? length : min(cell.least, length);
+        }
+    }
+    cell.size = root(size);
+}
+
 extern "C" __global__ void __launch_bounds__(BLOCK, 2)
     fast_multipole_up(const Body* __restrict__ sorted, const Bound* __restrict__ bounds, const int* __restrict__ tree,
                       const Cube* __restrict__ cube, const long long* __restrict__ order, const real* __restrict__ last,
@@ -94,85 +156,41 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
                       int* pending, int* again) {
     const int nodes = *tree;
     const real unit = unit_of(*cube), stronger = cube->stronger;
+    const Cells cells = {centres, rests, rows, sizes, least, links};
     if (blockIdx.x == 0 && threadIdx.x == 0) *again = 0;
     for (int leaf = blockIdx.x * BLOCK + threadIdx.x; leaf < nodes; leaf += gridDim.x * BLOCK) {
         const Bound bound = bounds[leaf];
         if (bound.bodies == 0) continue;
         int node = leaf, begin = bound.first, count = bound.bodies, parent = bound.parent;
-        Moments moments = moments_of_bodies(sorted, begin, count);
-        real sums[multipoles] = {};
-        real slowest = 0, spread = 0;
-        for (int k = begin; k < begin + count; ++k) {
-            const Body body = sorted[k];
-            const Offset back = way(body, Rest{}, moments.centre, moments.rest);
-            const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
-            const real part = part_of(body, moments.centre);
-            add_body(sums, part, x, y, z);
-            if (JUDGED) {
-                spread += part * powered(sqrt(x * x + (y * y + z * z)));
-                // A NaN is no length.
-                const real length = stronger * last[order[k]];
-                slowest = k == begin ? length : (length >= slowest ? slowest : length);
-            }
-        }
-        slowest = slowest > 0 ? slowest : 0;
-        spread = root(spread);
+        Summed cell;
+        sum_bodies(cell, sorted, order, last, begin, count, unit, stronger);
         while (true) {
-            centres[node] = moments.centre;
-            rests[node] = moments.rest;
-            links[node] = Link{moments.farthest, 0, begin, count};
+            centres[node] = cell.moments.centre;
+            rests[node] = cell.moments.rest;
+            links[node] = Link{cell.moments.farthest, 0, begin, count};
             if (JUDGED) {
-                sizes[node] = spread / unit;
-                least[node] = slowest;
+                sizes[node] = cell.size / unit;
+                least[node] = cell.least;
                 found[node] = static_cast<real>(3e38);
             }
 #pragma unroll
-            for (int k = 0; k < multipole_rows; ++k) {
-                Row row;
-#pragma unroll
-                for (int word = 0; word < 4; ++word) {
-                    row.of[word] = 4 * k + word < multipoles ? sums[min(4 * k + word, multipoles - 1)] : 0;
-                }
-                rows[node * multipole_rows + k] = row;
-            }
+            for (int k = 0; k < multipole_rows; ++k) rows[node * multipole_rows + k] = row_of(cell.multipoles, k);
             node = parent;
             if (node < 0) break;
-            __threadfence();
-            // In the lower half the children that have not arrived, in the upper half all of them.
-            const int left = atomicAdd(pending + node, -1) - 1;
-            if (left & 0xffff) break;
-            __threadfence();
-            pending[node] = 0;
-            const int children = left >> 16;
+            int children;
+            if (!is_last_child(pending, node, children)) break;
             begin = __ldcg(&links[node].begin);
             count = -children;
             parent = bounds[node].parent;
-            moments = moments_of_cells(centres, rests, nullptr, links, begin, children);
-#pragma unroll
-            for (int k = 0; k < multipoles; ++k) sums[k] = 0;
-            spread = 0;
-#pragma unroll 1
-            for (int child = begin; child < begin + children; ++child) {
-                const Body own = fresh(centres + child);
-                const Offset back = way(own, fresh(rests + child), moments.centre, moments.rest);
-                const real x = unit * back.x, y = unit * back.y, z = unit * back.z;
-                const real part = part_of(own, moments.centre);
-                add_cell(sums, rows + child * multipole_rows, part, x, y, z);
-                if (JUDGED) {
-                    // No mean of the parent's is larger, by Minkowski's inequality.
-                    const real away = unit * __ldcg(sizes + child) + sqrt(x * x + (y * y + z * z));
-                    spread += part * powered(away);
-                    const real length = __ldcg(least + child);
-                    slowest = child == begin ? length : min(slowest, length);
-                }
-            }
-            spread = root(spread);
+            sum_cells(cell, cells, begin, children, unit);
         }
     }
 }
 #endif
 
-#if KERNEL == 7
+#ifdef KERNEL_fast_multipole_pairs
+#include "tree_stack.cuh"
+
 // A warp's own part of shared memory.
 struct WarpRoom {
     Collected far, near, rest, seen;
@@ -222,6 +240,120 @@ struct Judge {
     }
 };
 
+// Where the lists of the cells are, and how much room there is.
+struct Pool {
+    int* entries;
+    Used* used;
+    int capacity;
+};
+
+// The lists of a target: their heads, and how many entries of each are still in shared memory.
+struct Lists {
+    Heads heads;
+    int far, near, rest, seen;
+
+    // Take room for all that is left at once, as all warps have to wait for each other there, and write it.
+    __device__ __forceinline__ void finish(const WarpRoom& room, const Pool& pool) {
+        int words = 0;
+        words += far > 0 ? far + 2 : 0;
+        words += near > 0 ? near + 2 : 0;
+        words += rest > 0 ? rest + 2 : 0;
+        words += seen > 0 ? seen + 2 : 0;
+        if (words == 0) return;
+        int begin = take(pool.used, pool.capacity, words);
+        heads.far = write_segment(pool.entries, begin, room.far, far, heads.far);
+        heads.near = write_segment(pool.entries, begin, room.near, near, heads.near);
+        heads.rest = write_segment(pool.entries, begin, room.rest, rest, heads.rest);
+        heads.seen = write_segment(pool.entries, begin, room.seen, seen, heads.seen);
+    }
+};
+
+// What the parent of a target has left over for it: from entry `at` of a segment on.
+struct Candidates {
+    int segment, at;
+
+    // Return this lane's next one, or -1.
+    __device__ __forceinline__ int next(const int* entries) {
+        const int count = entries[segment], own = at + lane_of_thread();
+        int node = -1;
+        if (own < count) node = entries[segment + 2 + own];
+        at += 32;
+        if (at >= count) {
+            segment = entries[segment + 1];
+            at = 0;
+        }
+        return node;
+    }
+};
+
+// Find the nodes of a level: node 0 is the root, and those of each level follow those of the level above. Return false
+// if there are none.
+__device__ __forceinline__ bool find_level(int level, const int* __restrict__ totals, int capacity, int& first,
+                                           int& end) {
+    first = 0;
+    end = 1;
+    for (int above = 0; above < level; ++above) {
+        const int here = totals[above];
+        if (here == 0 || here > capacity - end) return false;
+        first = end;
+        end += here;
+    }
+    return true;
+}
+
+// Tell whether two leaves have few pairs of bodies. Neither count is above `few_pairs` where their product is not; that
+// of large ones would not fit.
+__device__ __forceinline__ bool have_few_pairs(const Link& first, const Link& other) {
+    return first.count <= few_pairs && other.count <= few_pairs && first.count * other.count <= few_pairs;
+}
+
+// Return the squared distance of the nearest body of a leaf.
+__device__ __forceinline__ real nearest_body(const Link& leaf, const Body* __restrict__ sorted, const Body& source) {
+    real nearest2 = static_cast<real>(3e38);
+    for (int k = leaf.begin; k < leaf.begin + leaf.count; ++k) {
+        nearest2 = min(nearest2, squared_distance(sorted[k], source));
+    }
+    return nearest2;
+}
+
+// A target, or the source that a lane compares with it; `size` is that as a source.
+struct Compared {
+    int node;
+    Body centre;
+    Link link;
+    real size;
+};
+
+// Compare a target with the source that each lane has, if that is `valid`: put it on one of the lists, or its children
+// among what is looked at next.
+__device__ __forceinline__ void compare(Lists& lists, int& top, WarpRoom& room, const Pool& pool, const Judge& judge,
+                                        const Compared& target, const Compared& source, bool valid,
+                                        const Body* __restrict__ sorted) {
+    const Link &own = target.link, &other = source.link;
+    const bool leaf = own.count > 0, other_leaf = other.count > 0;
+    const real mass = source.centre.mass, r2 = squared_distance(target.centre, source.centre);
+    const bool beside_leaf = leaf && 2 * other.reach < own.reach;
+    bool is_far = valid && judge.accepts(mass, own.reach + source.size, own.reach + other.reach, r2) &&
+                  (!beside_leaf || judge.is_small(own.reach, r2));
+    if (leaf && other_leaf && have_few_pairs(own, other)) is_far = false;
+    bool is_seen = valid && beside_leaf && !is_far && (!other_leaf || other.count > few_bodies);
+    if (lanes_where(is_seen)) {
+        const real nearest2 = nearest_body(own, sorted, source.centre);
+        is_seen = is_seen && judge.accepts(mass, source.size, other.reach, nearest2);
+    }
+    const bool is_near = valid && leaf && other_leaf && !is_far && !is_seen;
+    const bool open = valid && !is_far && !is_seen && !is_near;
+    const bool divided = open && !other_leaf && (leaf || other.reach >= own.reach);
+    int* const entries = pool.entries;
+    const int node = source.node;
+    append(room.far, lists.far, lists.heads.far, is_far, node, entries, pool.used, pool.capacity);
+    append(room.near, lists.near, lists.heads.near, is_near, node, entries, pool.used, pool.capacity);
+    append(room.rest, lists.rest, lists.heads.rest, open && !divided, node, entries, pool.used, pool.capacity);
+    append(room.seen, lists.seen, lists.heads.seen, is_seen, node, entries, pool.used, pool.capacity);
+    room.stack.push(top, divided, other.begin, other.count);
+    __syncwarp();
+}
+
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_pairs(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                          const Link* __restrict__ links, const Bound* __restrict__ bounds,
@@ -233,15 +365,8 @@ extern "C" __global__ void __launch_bounds__(P)
     used += pass;
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
-    const int lane = lane_of_thread();
-    // Node 0 is the root; the nodes of each level follow those of the level above.
-    int first = 0, end = 1;
-    for (int above = 0; above < level; ++above) {
-        const int here = totals[above];
-        if (here == 0 || here > capacity - end) return;
-        first = end;
-        end += here;
-    }
+    int first, end;
+    if (!find_level(level, totals, capacity, first, end)) return;
     if (level == 0 && blockIdx.x == 0 && threadIdx.x == 0) {
         // The candidates of the root: the root.
         pool[0] = 1;
@@ -250,84 +375,35 @@ extern "C" __global__ void __launch_bounds__(P)
         *used = 4;
     }
     __syncwarp();
+    const Pool all_lists = {pool, used, pool_capacity};
     // Nearer than that, powers of the distance would leave float32.
     const real shortest = cube->width * static_cast<real>(1e-7);
     for (int target = first + blockIdx.x * (P / 32) + threadIdx.x / 32; target < end; target += gridDim.x * (P / 32)) {
-        const Body centre = centres[target];
-        const Link own = links[target];
-        const bool leaf = own.count > 0;
+        const Compared own = {target, centres[target], links[target]};
         const Judge judge = {JUDGED ? part * least[target] : 0, part, eps2, theta2, shortest * shortest};
-        Heads found = {none, none, none, none};
-        int far = 0, near = 0, rest = 0, seen = 0, top = 0;
-        int segment = level == 0 ? 0 : heads[bounds[target].parent].rest, at = 0;
+        Lists lists = {{none, none, none, none}, 0, 0, 0, 0};
+        int top = 0;
+        Candidates candidates = {level == 0 ? 0 : heads[bounds[target].parent].rest, 0};
         while (true) {
-            bool valid;
-            int node = 0;
+            int taken;
             if (top > 0) {
-                const int taken = room.stack.pop(top);
-                valid = taken >= 0;
-                node = max(taken, 0);
+                taken = room.stack.pop(top);
             } else {
-                if (segment == none) break;
-                const int count = pool[segment];
-                valid = at + lane < count;
-                if (valid) node = pool[segment + 2 + at + lane];
-                at += 32;
-                if (at >= count) {
-                    segment = pool[segment + 1];
-                    at = 0;
-                }
+                if (candidates.segment == none) break;
+                taken = candidates.next(pool);
             }
-            const Body source = centres[node];
-            const Link other = links[node];
-            const bool other_leaf = other.count > 0;
-            const real size = JUDGED ? sizes[node] : 0, r2 = squared_distance(centre, source);
-            const bool beside_leaf = leaf && 2 * other.reach < own.reach;
-            bool is_far = valid && judge.accepts(source.mass, own.reach + size, own.reach + other.reach, r2) &&
-                          (!beside_leaf || judge.is_small(own.reach, r2));
-            // Neither count is above `few_pairs` where their product is not; that of large ones would not fit.
-            if (leaf && other_leaf && own.count <= few_pairs && other.count <= few_pairs &&
-                own.count * other.count <= few_pairs) {
-                is_far = false;
-            }
-            bool is_seen = valid && beside_leaf && !is_far && (!other_leaf || other.count > few_bodies);
-            if (lanes_where(is_seen)) {
-                real nearest2 = static_cast<real>(3e38);
-                for (int k = own.begin; k < own.begin + own.count; ++k) {
-                    nearest2 = min(nearest2, squared_distance(sorted[k], source));
-                }
-                is_seen = is_seen && judge.accepts(source.mass, size, other.reach, nearest2);
-            }
-            const bool is_near = valid && leaf && other_leaf && !is_far && !is_seen;
-            const bool open = valid && !is_far && !is_seen && !is_near;
-            const bool divided = open && !other_leaf && (leaf || other.reach >= own.reach);
-            append(room.far, far, found.far, is_far, node, pool, used, pool_capacity);
-            append(room.near, near, found.near, is_near, node, pool, used, pool_capacity);
-            append(room.rest, rest, found.rest, open && !divided, node, pool, used, pool_capacity);
-            append(room.seen, seen, found.seen, is_seen, node, pool, used, pool_capacity);
-            room.stack.push(top, divided, other.begin, other.count);
-            __syncwarp();
+            const int node = max(taken, 0);
+            const Compared source = {node, centres[node], links[node], JUDGED ? sizes[node] : 0};
+            compare(lists, top, room, all_lists, judge, own, source, taken >= 0, sorted);
         }
-        // Room for what is left of all lists is taken at once: all warps have to wait for each other there.
-        int words = 0;
-        words += far > 0 ? far + 2 : 0;
-        words += near > 0 ? near + 2 : 0;
-        words += rest > 0 ? rest + 2 : 0;
-        words += seen > 0 ? seen + 2 : 0;
-        if (words > 0) {
-            int begin = take(used, pool_capacity, words);
-            found.far = write_segment(pool, begin, room.far, far, found.far);
-            found.near = write_segment(pool, begin, room.near, near, found.near);
-            found.rest = write_segment(pool, begin, room.rest, rest, found.rest);
-            found.seen = write_segment(pool, begin, room.seen, seen, found.seen);
-        }
-        if (lane == 0) heads[target] = found;
+        lists.finish(room, all_lists);
+        if (lane_of_thread() == 0) heads[target] = lists.heads;
         __syncwarp();
     }
 }
 #endif
 
-#if KERNEL == 8
+#ifdef KERNEL_fast_multipole_far
 constexpr int padded = (locals + 31) / 32 * 32;
 
 // Add up over the lanes: in each step a lane keeps half of its coefficients, from the number returned on, and gives the
@@ -479,7 +555,7 @@ extern "C" __global__ void __launch_bounds__(P, held)
 }
 #endif
 
-#if KERNEL == 9
+#ifdef KERNEL_fast_multipole_down
 extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_down(const Body* __restrict__ centres, const Rest* __restrict__ rests,
                         const Bound* __restrict__ bounds, const int* __restrict__ tree, const Cube* __restrict__ cube,
@@ -518,19 +594,12 @@ extern "C" __global__ void __launch_bounds__(P)
         const Offset end = way(centre, rest, centres[leaf], rests[leaf]);
         shift(sums, unit * end.x, unit * end.y, unit * end.z);
 #pragma unroll
-        for (int k = 0; k < local_rows; ++k) {
-            Row row;
-#pragma unroll
-            for (int word = 0; word < 4; ++word) {
-                row.of[word] = 4 * k + word < locals ? sums[min(4 * k + word, locals - 1)] : 0;
-            }
-            expansions[leaf * local_rows + k] = row;
-        }
+        for (int k = 0; k < local_rows; ++k) expansions[leaf * local_rows + k] = row_of(sums, k);
     }
 }
 #endif
 
-#if KERNEL == 10
+#ifdef KERNEL_fast_multipole_least
 // Find the least acceleration of every cell anew. What is not negative has the order of its bits.
 extern "C" __global__ void __launch_bounds__(BLOCK)
     fast_multipole_least(const Bound* __restrict__ bounds, const int* __restrict__ tree,
@@ -550,7 +619,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 #endif
 
-#if KERNEL == 0
+#ifdef KERNEL_fast_multipole
 // Add the pulls of the bodies from `begin` on, of `count` ranges that the lanes have one of each, staged 32 at a time;
 // every part of the warp takes a share of them.
 __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Body* __restrict__ sorted, Body* staged,
@@ -587,86 +656,106 @@ struct Near {
     bool complete;
 };
 
-// Sum up the pulls on the bodies of a leaf, of which `workers` warps of the block take a share of the near leaves each;
-// the first of them adds up what the others leave in `of_warps`.
+// The body of a lane: the threads of `width` lanes have one each, and every part of the warp has the same ones.
+struct OfLane {
+    Body body;
+    int part, parts;
+};
+
+// Sum up the pulls of the bodies of near leaves, of which every warp of the block takes a share. Without lists, of all
+// bodies, in pieces: rounding errors grow with the number of terms of a sum. The sums of earlier pieces wait in shared
+// memory.
+template <int WORKERS>
+__device__ __forceinline__ Sums pulls_of_near(const Near& given, int target, const OfLane& own, Body* staged,
+                                              Sums& earlier, int worker) {
+    const int lane = threadIdx.x % 32;
+    Sums sums = {};
+    if (!given.complete) earlier = sums;
+    int segment = given.complete ? given.heads[target].near : 0;
+    while (segment != none) {
+        const int leaves = given.complete ? given.pool[segment] : 32;
+        for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
+            Link near = {};
+            if (!given.complete) {
+                near.begin = min(segment + 32 * lane, given.n);
+                near.count = min(32, given.n - near.begin);
+            } else if (at + lane < leaves) {
+                near = given.links[given.pool[segment + 2 + at + lane]];
+            }
+            add_ranges(sums, own.body, given.sorted, staged, near.begin, near.count, own.part, own.parts, given.eps2);
+        }
+        if (given.complete) {
+            segment = given.pool[segment + 1];
+        } else {
+            add(earlier, sums);
+            sums = {};
+            segment = given.n - segment > piece ? segment + piece : none;
+        }
+    }
+    return given.complete ? sums : earlier;
+}
+
+// Add up what the warps of a block have left in `of_warps`; only the first of them gets all.
+template <int WORKERS>
+__device__ __forceinline__ void add_workers(Sums& sums, Sums (*of_warps)[32], int worker) {
+    const int lane = threadIdx.x % 32;
+    of_warps[worker][lane] = sums;
+    __syncthreads();
+    if (worker == 0) {
+        for (int other = 1; other < WORKERS; ++other) {
+            const Sums share = of_warps[other][lane];
+            sums.ax += share.ax;
+            sums.ay += share.ay;
+            sums.az += share.az;
+        }
+    }
+    __syncthreads();
+}
+
+// Write the acceleration of a body, with what cells do to it by themselves.
+__device__ __forceinline__ void write_acceleration(const Near& given, int target, int k, Sums sums) {
+    const int home = static_cast<int>(given.order[k]);
+    if (given.complete && given.heads[target].seen != none) {
+        const Sums of_cells = given.accelerations[home];
+        sums.ax += of_cells.ax;
+        sums.ay += of_cells.ay;
+        sums.az += of_cells.az;
+    }
+    given.accelerations[home] = sums;
+#if JUDGED
+    const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
+    given.last[home] = length;
+    // The cells were judged by an acceleration that these bodies do not have.
+    const real assumed = given.least[target];
+    if (given.pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *given.again = 1;
+#endif
+}
+
+// Sum up the pulls on the bodies of a leaf, of which WORKERS warps of the block take a share of the near leaves each.
 template <int WORKERS>
 __device__ __forceinline__ void pull_leaf(const Near& given, int target, const Bound& leaf, Body* staged,
                                           Sums (*of_warps)[32]) {
     const int lane = threadIdx.x % 32, worker = WORKERS == 1 ? 0 : threadIdx.x / 32;
     for (int done = 0; done < leaf.bodies; done += 32) {
-        // The threads of `width` lanes have a body each, and every part of the warp has the same ones.
         const int count = min(32, leaf.bodies - done);
         const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : 4));
-        const int part = lane / width, parts = 32 / width, number = lane % width;
-        const int k = leaf.first + done + min(number, count - 1);
-        const Body own = given.sorted[k];
-        Sums sums = {};
-        // Without lists, of all bodies, in pieces: rounding errors grow with the number of terms of a sum. The sums of
-        // earlier pieces wait in shared memory.
-        Sums& earlier = of_warps[threadIdx.x / 32][lane];
-        if (!given.complete) earlier = sums;
-        int segment = given.complete ? given.heads[target].near : 0;
-        while (segment != none) {
-            const int leaves = given.complete ? given.pool[segment] : 32;
-            for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
-                Link near = {};
-                if (!given.complete) {
-                    near.begin = min(segment + 32 * lane, given.n);
-                    near.count = min(32, given.n - near.begin);
-                } else if (at + lane < leaves) {
-                    near = given.links[given.pool[segment + 2 + at + lane]];
-                }
-                add_ranges(sums, own, given.sorted, staged, near.begin, near.count, part, parts, given.eps2);
-            }
-            if (given.complete) {
-                segment = given.pool[segment + 1];
-            } else {
-                add(earlier, sums);
-                sums = {};
-                segment = given.n - segment > piece ? segment + piece : none;
-            }
-        }
-        if (!given.complete) sums = earlier;
+        const int number = lane % width, k = leaf.first + done + min(number, count - 1);
+        const OfLane own = {given.sorted[k], lane / width, 32 / width};
+        Sums sums = pulls_of_near<WORKERS>(given, target, own, staged, of_warps[threadIdx.x / 32][lane], worker);
         sums.ax = strided_sum(sums.ax, width);
         sums.ay = strided_sum(sums.ay, width);
         sums.az = strided_sum(sums.az, width);
         if (WORKERS > 1) {
-            of_warps[worker][lane] = sums;
-            __syncthreads();
-            if (worker == 0) {
-                for (int other = 1; other < WORKERS; ++other) {
-                    const Sums found = of_warps[other][lane];
-                    sums.ax += found.ax;
-                    sums.ay += found.ay;
-                    sums.az += found.az;
-                }
-            }
-            __syncthreads();
+            add_workers<WORKERS>(sums, of_warps, worker);
             if (worker > 0) continue;
         }
         if (given.complete) {
-            const Offset at = way(given.centres[target], given.rests[target], own, Rest{});
+            const Offset at = way(given.centres[target], given.rests[target], own.body, Rest{});
             const real unit = given.unit;
             add_field(sums, given.expansions + target * local_rows, unit * at.x, unit * at.y, unit * at.z,
                       given.centres[0].mass * unit * unit);
         }
-        if (part == 0 && number < count) {
-            const int home = static_cast<int>(given.order[k]);
-            if (given.complete && given.heads[target].seen != none) {
-                const Sums of_cells = given.accelerations[home];
-                sums.ax += of_cells.ax;
-                sums.ay += of_cells.ay;
-                sums.az += of_cells.az;
-            }
-            given.accelerations[home] = sums;
-#if JUDGED
-            const real length = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
-            given.last[home] = length;
-            // The cells were judged by an acceleration that these bodies do not have.
-            const real assumed = given.least[target];
-            if (given.pass == 0 && (2 * length < assumed || (length > 0 && !(assumed > 0)))) *given.again = 1;
-#endif
-        }
+        if (own.part == 0 && number < count) write_acceleration(given, target, k, sums);
     }
 }
 

@@ -16,18 +16,19 @@ import numpy as np
 
 from gravbench.model.variant import DIRECT_SUM, Prepared, Range, Tolerance, variant
 from gravbench.variants.common import keys
+from gravbench.variants.common.kernels import all_compiled
 from gravbench.variants.resident import pair_lists, tree_build
 from gravbench.variants.resident.tree_buffers import no_lap
 
 KERNELS = {
-    "fast_multipole": (0, "ORDER JUDGED P"),
-    "fast_multipole_up": (6, "ORDER JUDGED OPENING BLOCK BITS QUADRUPOLE"),
-    "fast_multipole_pairs": (7, "ORDER JUDGED BITS RANKS P"),
-    "fast_multipole_far": (8, "ORDER P"),
-    "fast_multipole_down": (9, "ORDER BITS RANKS P"),
-    "fast_multipole_least": (10, "BLOCK"),
+    "fast_multipole": "ORDER JUDGED P",
+    "fast_multipole_up": "ORDER JUDGED OPENING BLOCK BITS QUADRUPOLE",
+    "fast_multipole_pairs": "ORDER JUDGED BITS RANKS P",
+    "fast_multipole_far": "ORDER P",
+    "fast_multipole_down": "ORDER BITS RANKS P",
+    "fast_multipole_least": "BLOCK",
 }
-"""The kernels beside those that build, as in ``keys``."""
+"""The kernels beside those that build, as in ``common.kernels``."""
 
 OPENINGS = ("geometric", "acceleration")
 
@@ -103,7 +104,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     has = tree.has
     judged = opening == "acceleration"
     constants = tree.constants | {"ORDER": order, "JUDGED": int(judged), "OPENING": 2, "QUADRUPOLE": 0, "P": p}
-    near, up, pairs, far, down, slowest = keys.compiled(gpu, KERNELS, constants)
+    near, up, pairs, far, down, slowest = all_compiled(gpu, KERNELS, constants)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if judged else 1)

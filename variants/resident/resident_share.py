@@ -3,13 +3,14 @@
 import numpy as np
 
 from gravbench.variants.common import keys
+from gravbench.variants.common.kernels import all_compiled
 from gravbench.variants.resident import accuracy, tree_buffers, tree_build
 
 KERNELS = {
-    "resident_tree": (0, "BITS RANKS OPENING QUADRUPOLE R P WARPS BOXES COUNT"),
-    "resident_tree_moments": (6, "BLOCK BITS OPENING QUADRUPOLE"),
+    "resident_tree": "BITS RANKS OPENING QUADRUPOLE R P WARPS BOXES COUNT",
+    "resident_tree_moments": "BLOCK BITS OPENING QUADRUPOLE",
 }
-"""The kernels beside those that build, as in ``keys``."""
+"""The kernels beside those that build, as in ``common.kernels``."""
 
 DEFAULTS = {
     "theta": 0.7,
@@ -57,7 +58,7 @@ class Share:
             "BOXES": axes["boxes"],
             "COUNT": 0,
         }
-        self.walk, self.sums = keys.compiled(gpu, KERNELS, self.constants)
+        self.walk, self.sums = all_compiled(gpu, KERNELS, self.constants)
         self.own, self.accelerations = own, accelerations
         self.last = gpu.empty(n if opening == "acceleration" else 1)
         groups = len(range(share, -(-n // group), shares))

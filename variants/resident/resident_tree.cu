@@ -4,8 +4,9 @@
 // evaluation, each with a thread for every body or node. Expected: the build takes a fraction of the walk, where it
 // took the host several times as long.
 //
-// KERNEL 1 to 5 and a library's sort build the tree (tree_build.cuh). 6 computes moments (tree_moments.cuh): one thread
-// for each leaf, which goes on to the parent if it is the last of its children to arrive. 0 walks (tree_walk.cuh).
+// Five kernels and a library's sort build the tree (tree_build.cuh). resident_tree_moments computes moments
+// (tree_moments.cuh): one thread for each leaf, which goes on to the parent if it is the last of its children to
+// arrive. resident_tree walks (tree_walk.cuh).
 //
 // A warp walks for 32 * R bodies that are neighbours in the order. In each step it takes up to 32 nodes from a stack,
 // one for each lane, and compares them with BOXES boxes around each 32 of its bodies: bodies far from each other in
@@ -35,35 +36,34 @@
 // COUNT 1: what a body meets takes the place of its acceleration: bodies, cells. Global loads per body: depends on
 // theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows; last: n lengths of accelerations, or
 // NaN.
+
+// A kernel is compiled where KERNEL_ and its name are defined, with the constants that it depends on. A header is read
+// where its constants are defined.
 #include "tree_box.cuh"
 #include "tree_cells.cuh"
-#if KERNEL == 0 || KERNEL >= 3
 #include "warp.cuh"
-#endif
-#if KERNEL == 2 || KERNEL == 3 || KERNEL == 5 || KERNEL == 6
+#ifdef BITS
 #include "tree_keys.cuh"
 #endif
-#if KERNEL == 0 || KERNEL == 3 || KERNEL == 5
+#ifdef RANKS
 #include "tree_depth.cuh"
 #endif
-#if KERNEL == 3 || KERNEL == 5
+#ifdef LEAF
 #include "tree_levels.cuh"
 #endif
-#if KERNEL == 6
+#ifdef OPENING
 #include "tree_moments.cuh"
 #endif
-#if KERNEL == 0 || KERNEL == 6
+#include "tree_build.cuh"
+
 // What the walks of an evaluation have met, all together, and how much each of the next may meet before it compares
 // nodes with its bodies.
 struct Met {
     unsigned long long all;
     unsigned many, nothing;
 };
-#endif
 
-#include "tree_build.cuh"
-
-#if KERNEL == 6
+#ifdef KERNEL_resident_tree_moments
 extern "C" __global__ void __launch_bounds__(BLOCK)
     resident_tree_moments(const Body* __restrict__ sorted, const Bound* __restrict__ bounds,
                           const int* __restrict__ tree, const Cube* __restrict__ cube, Body* centres, Rest* rests,
@@ -89,13 +89,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             links[node] = Link{reach, weight, begin, count};
             node = bound.parent;
             if (node < 0) break;
-            __threadfence();
-            // In the lower half the children that have not arrived, in the upper half all of them.
-            const int left = atomicAdd(pending + node, -1) - 1;
-            if (left & 0xffff) break;
-            __threadfence();
-            pending[node] = 0;
-            const int children = left >> 16;
+            int children;
+            if (!is_last_child(pending, node, children)) break;
             begin = __ldcg(&links[node].begin);
             count = -children;
             bound = bounds[node];
@@ -105,13 +100,186 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 #endif
 
-#if KERNEL == 0
+#ifdef KERNEL_resident_tree
 #include "body_ranges.cuh"
 #include "tree_stack.cuh"
 #include "tree_walk.cuh"
 
+static_assert(WARPS == 1 || P == 32 * WARPS, "warps that share their bodies are a block");
+
 // Threads of a multiprocessor for which the compiler has to leave registers: 40 of them for one body in float32.
 constexpr int resident_threads = sizeof(real) == 4 && R <= 2 ? (R == 1 ? 1536 : 1024) : 512;
+
+// What the kernel reads, and where it leaves accelerations and, for the next evaluation, their lengths.
+struct Given {
+    const Body *sorted, *centres;
+    const Rest* rests;
+    const Quadrupole* seconds;
+    const Link* links;
+    const long long* order;
+    real* last;
+    Sums* accelerations;
+    const Cube* cube;
+    real eps2, inverse_theta, part;
+};
+
+// What a walk has walk. Of what all warps of these bodies have met, each adds up the cells and the batches of bodies
+// whose numbers are its own.
+struct Walk {
+    Sums sums[R];
+    real contributions;  // of this lane's cells where cells are seen from
+    unsigned nodes;      // accepted cells, and bodies of leaves
+    unsigned cells, batches;
+    int bodies;
+};
+
+// What is read of a lane's node in a step of a walk.
+struct Visited {
+    int node;
+    Body centre;
+    Link link;
+};
+
+// Put boxes around the bodies of a walk. OPENING 2: cells are judged by the accelerations of the last evaluation.
+__device__ __forceinline__ void write_boxes(WarpRoom& room, const Given& given, const Walkers& walkers) {
+    __syncwarp();  // before the boxes of the last walk are replaced
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        GroupBox box = group_box_of(walkers.own[b]);
+#if OPENING == 2
+        const real length = given.cube->stronger * given.last[given.order[walkers.place(b)]];
+        // A NaN is no length.
+        judge_by(box, given.part * warp_min<lanes_of_box>(length > 0 ? length : 0), given.inverse_theta);
+#endif
+        if (writes_box()) room.boxes[box_of_lane(b)] = box;
+    }
+}
+
+// Tell whether a node acts by its bodies or its children: by the boxes, or by the bodies of the walk themselves.
+__device__ __forceinline__ bool is_near(const Given& given, const WarpRoom& room, const Body (&own)[R],
+                                        const Visited& visited, bool by_boxes) {
+    return by_boxes ? too_near(visited.link, visited.centre, room.boxes, given.eps2)
+                    : too_near_a_body(visited.link, visited.centre, own, room.boxes, given.eps2);
+}
+
+// Stage the cells of these lanes, seen from where cells act, and rows without mass to fill the last ones up.
+__device__ __forceinline__ void stage_cells(WarpRoom& room, const Given& given, const Visited& visited,
+                                            const Offset& at, bool staged, unsigned lanes) {
+    const int lane = lane_of_thread(), count = __popc(lanes);
+    if (staged) {
+        const int place = rank_among(lanes);
+        room.staged[place] = Body{at.x, at.y, at.z, visited.centre.mass};
+#if QUADRUPOLE
+        room.seconds[place] = given.seconds[visited.node];
+#endif
+    }
+    if (lane < 4) {
+        room.staged[count + lane] = Body{};
+#if QUADRUPOLE
+        room.seconds[count + lane] = Quadrupole{};
+#endif
+    }
+    __syncwarp();
+}
+
+// Add up what the accepted cells do to the bodies.
+__device__ __forceinline__ void add_accepted(Walk& walk, WarpRoom& room, const Given& given, const Walkers& walkers,
+                                             const Visited& visited, bool accepted) {
+    Offset at = {};
+    if (accepted) {
+        at = way(walkers.from, Rest{}, visited.centre, given.rests[visited.node]);
+        if (OPENING == 2) walk.contributions += contribution_of(visited.centre.mass, at, given.eps2);
+    }
+    unsigned lanes = lanes_where(accepted);
+    walk.nodes += __popc(lanes);
+    bool staged = accepted;
+    const unsigned number = walk.cells + rank_among(lanes);
+    walk.cells += __popc(lanes);
+    if (WARPS > 1) {
+        staged = accepted && number % WARPS == walkers.share;
+        lanes = lanes_where(staged);
+    }
+    if (lanes) {
+        stage_cells(room, given, visited, at, staged, lanes);
+        Body seen[R];
+#pragma unroll
+        for (int b = 0; b < R; ++b) {
+            const Offset of_own = way(walkers.from, Rest{}, walkers.own[b], Rest{});
+            seen[b] = Body{of_own.x, of_own.y, of_own.z, 0};
+        }
+        add_cells(walk.sums, seen, room, __popc(lanes), given.eps2);
+    }
+    __syncwarp();
+}
+
+// Add up what the bodies of the leaves do to the bodies, a batch of 32 at a time.
+__device__ __forceinline__ void add_leaves(Walk& walk, WarpRoom& room, const Given& given, const Walkers& walkers,
+                                           const Visited& visited, bool is_leaf) {
+    const int lane = lane_of_thread();
+    const BodyRanges leaves(visited.link.begin, is_leaf ? visited.link.count : 0);
+    const int begin = WARPS > 1 ? 32 * static_cast<int>((walkers.share - walk.batches) % WARPS) : 0;
+    for (int done = begin; done < leaves.all; done += 32 * WARPS) {
+        room.staged[lane] = leaves.at(given.sorted, done + lane);
+        __syncwarp();
+        add_bodies(walk.sums, walkers.own, room.staged, min(32, leaves.all - done), given.eps2);
+        __syncwarp();
+    }
+    walk.batches += (leaves.all + 31) / 32;
+    walk.nodes += leaves.all;
+    walk.bodies += leaves.all;
+}
+
+// Walk from the root to all that acts on the bodies. Beyond `many` nodes, nodes are compared with the bodies.
+__device__ __forceinline__ void walk_from_root(Walk& walk, WarpRoom& room, const Given& given, const Walkers& walkers,
+                                               unsigned many) {
+    walk = Walk{};
+    int top = room.stack.begin(0);
+    while (top > 0) {
+        const int taken = room.stack.pop(top);
+        const bool valid = taken >= 0;
+        const int node = max(taken, 0);
+        const Visited visited = {node, given.centres[node], given.links[node]};
+        const bool near = is_near(given, room, walkers.own, visited, walk.nodes <= many);
+        const bool accepted = valid && !near, is_leaf = valid && near && visited.link.count > 0;
+        room.stack.push(top, valid && near && visited.link.count < 0, visited.link.begin, visited.link.count);
+        add_accepted(walk, room, given, walkers, visited, accepted);
+        if (lanes_where(is_leaf)) add_leaves(walk, room, given, walkers, visited, is_leaf);
+    }
+}
+
+// Keep the lengths of the accelerations, and judge by them from now on; tell whether any body is pulled less than half
+// as much as the cells were judged by.
+__device__ __forceinline__ bool judged_by_too_much(WarpRoom& room, const Given& given, const Walkers& walkers,
+                                                   const Walk& walk) {
+    bool too_much = false;
+    const real least = warp_sum(walk.contributions) / 32;
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        const Sums& of = walk.sums[b];
+        const real length = max(sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az)), least);
+        if (walkers.writes(b)) given.last[given.order[walkers.first + b * 32 + lane_of_thread()]] = length;
+        const real least_length = warp_min<lanes_of_box>(length);
+        GroupBox& box = room.boxes[box_of_lane(b)];
+        too_much =
+            too_much || (box.by_pull > 0 && by_half_the_pull(box.by_pull) < by_pull_of(given.part * least_length));
+        __syncwarp();
+        if (writes_box()) judge_by(box, given.part * least_length, given.inverse_theta);
+    }
+    return lanes_where(too_much) != 0;
+}
+
+__device__ __forceinline__ void write_accelerations(const Given& given, const Walkers& walkers, const Walk& walk) {
+#pragma unroll
+    for (int b = 0; b < R; ++b) {
+        Sums sums = walk.sums[b];
+        if (COUNT) {
+            sums.ax = walk.bodies;
+            sums.ay = walk.cells;
+        }
+        const int place = walkers.first + b * 32 + lane_of_thread();
+        if (walkers.writes(b)) given.accelerations[given.order[place]] = sums;
+    }
+}
 
 extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_threads / P : 1)
     resident_tree(const Body* __restrict__ sorted, const Body* __restrict__ centres, const Rest* __restrict__ rests,
@@ -119,158 +287,38 @@ extern "C" __global__ void __launch_bounds__(P, resident_threads > P ? resident_
                   const long long* __restrict__ order, real* __restrict__ last, Sums* __restrict__ accelerations, int n,
                   real eps2, real inverse_theta, real part, const Cube* __restrict__ cube, Met* met, int number,
                   int shares) {
-    static_assert(WARPS == 1 || P == 32 * WARPS, "warps that share their bodies are a block");
     __shared__ WarpRoom rooms[P / 32];
     WarpRoom& room = rooms[threadIdx.x / 32];
-    const int lane = lane_of_thread();
-    const int share = threadIdx.x / 32 % WARPS;
     const int group = (blockIdx.x * (P / 32 / WARPS) + threadIdx.x / 32 / WARPS) * shares + number;
     if (group > (n - 1) / (32 * R)) return;
-    const int first = group * 32 * R;
+    const Given given = {sorted, centres,       rests, seconds, links,         order,
+                         last,   accelerations, cube,  eps2,    inverse_theta, part};
+    const int share = threadIdx.x / 32 % WARPS, first = group * 32 * R;
     // All bodies of the group, but where some are so far from others that distances to cells would lose digits: then
     // those up to the first such body, in several walks. (Counted in the group, or the compiler cannot tell that all
     // lanes do the same.)
     int start = 0;
     while (start < 32 * R) {
-        const Body from = sorted[min(first + start, n - 1)];  // as seen from here cells act on the bodies
-        Body own[R];
-        read_bodies(own, sorted, first, start, 32 * R, n);
-        const int stop = first_far(own, from, eps2);
-        if (stop < 32 * R) read_bodies(own, sorted, first, start, stop, n);
-        __syncwarp();  // before the boxes of the last walk are replaced
-        const int of_lane = lane / lanes_of_box;
-        const bool writes_box = lane % lanes_of_box == 0;
-#pragma unroll
-        for (int b = 0; b < R; ++b) {
-            GroupBox box = group_box_of(own[b]);
-#if OPENING == 2
-            const real length = cube->stronger * last[order[place_in(first, start, stop, b, n)]];
-            // A NaN is no length.
-            judge_by(box, part * warp_min<lanes_of_box>(length > 0 ? length : 0), inverse_theta);
-#endif
-            if (writes_box) room.boxes[b * BOXES + of_lane] = box;
-        }
-
-        Sums sums[R];
+        Walkers walkers = {share, first, start, 32 * R, n, sorted[min(first + start, n - 1)]};
+        walkers.read(sorted);
+        walkers.stop = first_far(walkers.own, walkers.from, eps2);
+        if (walkers.stop < 32 * R) walkers.read(sorted);
+        write_boxes(room, given, walkers);
         const unsigned many = met->many;
-        unsigned met_nodes;
-        bool again;
+        Walk walk;
+        bool again = false;
         do {
-            met_nodes = 0;
-            real contributions = 0;  // of this lane's cells where cells are seen from
-#pragma unroll
-            for (int b = 0; b < R; ++b) sums[b] = Sums{};
-#if COUNT
-            int met_bodies = 0;
-#endif
-            // What all warps of these bodies have met: each adds up the cells and batches whose numbers are its own.
-            unsigned met_cells = 0, met_batches = 0;
-            int top = room.stack.begin(0);
-            while (top > 0) {
-                const int taken = room.stack.pop(top);
-                const bool valid = taken >= 0;
-                const int node = max(taken, 0);
-
-                const Body centre = centres[node];
-                const Link link = links[node];
-                const bool near = met_nodes <= many ? too_near(link, centre, room.boxes, eps2)
-                                                    : too_near_a_body(link, centre, own, room.boxes, eps2);
-                const bool accepted = valid && !near, is_leaf = valid && near && link.count > 0;
-                const bool divided = valid && near && link.count < 0;
-
-                room.stack.push(top, divided, link.begin, link.count);
-
-                Offset at = {};
-                if (accepted) {
-                    at = way(from, Rest{}, centre, rests[node]);
-                    if (OPENING == 2) contributions += contribution_of(centre.mass, at, eps2);
-                }
-                unsigned cells = lanes_where(accepted);
-                met_nodes += __popc(cells);
-                bool staged = accepted;
-                if (WARPS > 1) {
-                    const unsigned number = met_cells + rank_among(cells);
-                    met_cells += __popc(cells);
-                    staged = accepted && number % WARPS == share;
-                    cells = lanes_where(staged);
-                } else if (COUNT) {
-                    met_cells += __popc(cells);
-                }
-                if (cells) {
-                    const int count = __popc(cells);
-                    if (staged) {
-                        const int place = rank_among(cells);
-                        room.staged[place] = Body{at.x, at.y, at.z, centre.mass};
-#if QUADRUPOLE
-                        room.seconds[place] = seconds[node];
-#endif
-                    }
-                    if (lane < 4) {
-                        room.staged[count + lane] = Body{};
-#if QUADRUPOLE
-                        room.seconds[count + lane] = Quadrupole{};
-#endif
-                    }
-                    __syncwarp();
-                    Body seen[R];
-#pragma unroll
-                    for (int b = 0; b < R; ++b) {
-                        const Offset of_own = way(from, Rest{}, own[b], Rest{});
-                        seen[b] = Body{of_own.x, of_own.y, of_own.z, 0};
-                    }
-                    add_cells(sums, seen, room, count, eps2);
-                }
-                __syncwarp();
-
-                if (lanes_where(is_leaf)) {
-                    const BodyRanges leaves(link.begin, is_leaf ? link.count : 0);
-                    const int begin = WARPS > 1 ? 32 * static_cast<int>((share - met_batches) % WARPS) : 0;
-                    for (int done = begin; done < leaves.all; done += 32 * WARPS) {
-                        room.staged[lane] = leaves.at(sorted, done + lane);
-                        __syncwarp();
-                        add_bodies(sums, own, room.staged, min(32, leaves.all - done), eps2);
-                        __syncwarp();
-                    }
-                    met_batches += (leaves.all + 31) / 32;
-                    met_nodes += leaves.all;
-#if COUNT
-                    met_bodies += leaves.all;
-#endif
-                }
-            }
-#if COUNT
-#pragma unroll
-            for (int b = 0; b < R; ++b) {
-                sums[b].ax = met_bodies;
-                sums[b].ay = met_cells;
-            }
-#endif
+            walk_from_root(walk, room, given, walkers, many);
 #if WARPS > 1 && !COUNT
-            join_sums(sums, rooms);
+            join_sums(walk.sums, rooms);
 #endif
-            again = false;
-#if OPENING == 2 && !COUNT
-            const real least = warp_sum(contributions) / 32;
-#pragma unroll
-            for (int b = 0; b < R; ++b) {
-                const Sums& of = sums[b];
-                const real length = max(sqrt(of.ax * of.ax + (of.ay * of.ay + of.az * of.az)), least);
-                if (writes(first, start, stop, b, n)) last[order[first + b * 32 + lane]] = length;
-                const real least_length = warp_min<lanes_of_box>(length);
-                GroupBox& box = room.boxes[b * BOXES + of_lane];
-                again = again || (box.by_pull > 0 && by_half_the_pull(box.by_pull) < by_pull_of(part * least_length));
-                __syncwarp();
-                if (writes_box) judge_by(box, part * least_length, inverse_theta);
-            }
-            again = lanes_where(again) != 0;
-#endif
+            if (OPENING == 2 && !COUNT) again = judged_by_too_much(room, given, walkers, walk);
         } while (again);
-        if (!COUNT && lane == 0 && share == 0) atomicAdd(&met->all, static_cast<unsigned long long>(met_nodes));
-#pragma unroll
-        for (int b = 0; b < R; ++b) {
-            if (writes(first, start, stop, b, n)) accelerations[order[first + b * 32 + lane]] = sums[b];
+        if (!COUNT && lane_of_thread() == 0 && share == 0) {
+            atomicAdd(&met->all, static_cast<unsigned long long>(walk.nodes));
         }
-        start = stop;
+        write_accelerations(given, walkers, walk);
+        start = walkers.stop;
     }
 }
 #endif

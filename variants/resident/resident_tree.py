@@ -17,7 +17,7 @@ CuPy sorts the keys. PyCUDA has no sort on the device, so its cases are skipped 
 import numpy as np
 
 from gravbench.model.variant import Prepared, Range, variant
-from gravbench.variants.common import keys
+from gravbench.variants.common.kernels import all_compiled
 from gravbench.variants.resident import accuracy, resident_share, tree_buffers, tree_build, walk_parts
 
 
@@ -61,7 +61,7 @@ def prepare(gpu, bodies, *, opening, graph, **axes):
     whole = resident_share.Share(gpu, bodies, own, accelerations, opening=opening, **axes)
 
     def insight():
-        (counting, _) = keys.compiled(gpu, resident_share.KERNELS, whole.constants | {"COUNT": 1})
+        (counting, _) = all_compiled(gpu, resident_share.KERNELS, whole.constants | {"COUNT": 1})
         met = gpu.empty(n, 4)
         whole.traverse(counting, whole.evaluate(tree_buffers.no_lap), met)
         found = np.empty((n, 4), gpu.real)

@@ -7,11 +7,10 @@
 // the whole time of the build, and some 50 microseconds for the transfers and their events.
 //
 // Shapes and units as in resident_tree.
-#ifndef SHARES
 #include "resident_tree.cu"
-#elif KERNEL < 5
 #include "several.cuh"
-#else
+
+#ifdef KERNEL_last_lengths
 extern "C" __global__ void __launch_bounds__(P)
     last_lengths(const Sums* __restrict__ accelerations, real* __restrict__ last, int n) {
     const int i = blockIdx.x * P + threadIdx.x;

@@ -12,6 +12,7 @@ import numpy as np
 from gravbench.model.variant import Prepared, variant
 from gravbench.variants.common import collected, several
 from gravbench.variants.common.collected import P
+from gravbench.variants.common.kernels import compiled
 from gravbench.variants.resident import accuracy, counted, resident_share, tree_buffers, walk_parts
 
 
@@ -41,7 +42,6 @@ def prepare(gpu, bodies, *, gpus, **chosen):
     judged = chosen["opening"] == "acceleration"
     last = gpu.empty(n)  # lengths, which no GPU reads while they are written
     axes = resident_share.DEFAULTS | chosen
-    constants = {"P": P, "SHARES": gpus}
     number, once, grid = np.int32(n), np.int32(1), -(-n // P)
     parts = []
 
@@ -50,7 +50,7 @@ def prepare(gpu, bodies, *, gpus, **chosen):
             there, update = several.seen(member, gpu, own)
             here = own if member is gpu else member.empty(n, 4)
             sums = accelerations if gpus == 1 else member.empty(n, 4)
-            begin = member.compile("begin_share", KERNEL=3, **constants)
+            begin = compiled(member, "begin_share", P=P)
             part = resident_share.Share(member, bodies, here, sums, share=share, shares=gpus, **axes)
             parts.append(part)
 
@@ -68,7 +68,7 @@ def prepare(gpu, bodies, *, gpus, **chosen):
     count = sum(one for _, _, one in shares)
     if gpus > 1:
         add = collected.adding(gpu, members, [sums for _, sums, _ in shares], accelerations, SHARES=gpus)
-        lengths = gpu.compile("last_lengths", KERNEL=5, **constants)
+        lengths = compiled(gpu, "last_lengths", P=P)
 
     def finish():
         if gpus == 1:

@@ -3,15 +3,16 @@
 import numpy as np
 
 from gravbench.variants.common import keys
+from gravbench.variants.common.kernels import all_compiled
 from gravbench.variants.common.keys import BLOCK
 from gravbench.variants.resident import tree_buffers
 
 KERNELS = keys.KERNELS | {
-    "tree_order": (3, "BLOCK BITS RANKS LEAF"),
-    "tree_scan": (4, "SCAN"),
-    "tree_nodes": (5, "BLOCK BITS RANKS LEAF"),
+    "tree_order": "BLOCK BITS RANKS LEAF",
+    "tree_scan": "SCAN",
+    "tree_nodes": "BLOCK BITS RANKS LEAF",
 }
-"""All kernels, as in ``keys``; blocks of BLOCK threads, one body or node per thread."""
+"""All kernels, as in ``common.kernels``; blocks of BLOCK threads, one body or node per thread."""
 
 SCAN = 1024
 """Threads that add up the numbers of cells of one level."""
@@ -47,7 +48,7 @@ class Tree:
             "BLOCK": BLOCK,
             "SCAN": SCAN,
         }
-        self.kernels = keys.compiled(gpu, KERNELS, self.constants)
+        self.kernels = all_compiled(gpu, KERNELS, self.constants)
         self.blocks = -(-n // BLOCK)
         self.node_blocks = min(-(-self.has.capacity // BLOCK), 8 * gpu.multiprocessors)
         self.launches = len(KERNELS) + keys.SORT_KERNELS
