@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -64,8 +65,41 @@ class Queued(HostMemory, CudaToolkit):
     compiler = ""
 
 
+class QueuedPart(Emulator):
+    """A part on a ``Queued`` GPU: its kernels and copies wait there, or in a stream of their own."""
+
+    queue = None
+
+    def __init__(self, gpu, stem, folder):
+        super().__init__(Part(stem), "float64", folder)
+        self.gpu = gpu
+
+    def host_array(self, shape, dtype, *, pinned):
+        return self.gpu.host_array(shape, dtype, pinned=pinned)
+
+    def compile(self, stem, /, **constants):
+        kernel = super().compile(stem, **constants)
+        return lambda *given: self.gpu.work.append(lambda: kernel(*given))
+
+    def stream(self):
+        return deque()
+
+    def _in(self, stream):
+        return self.gpu.work if stream is None else stream
+
+    def send(self, array, values, stream):
+        self._in(stream).append(lambda: HostMemory.send(self, array, values, stream))
+
+    def fetch(self, values, array, stream):
+        self._in(stream).append(lambda: HostMemory.fetch(self, values, array, stream))
+
+    def wait(self, stream):
+        while self._in(stream):
+            self._in(stream).popleft()()
+
+
 @pytest.fixture
-def queued(monkeypatch, tmp_path):
+def queued(monkeypatch, tmp_path, libraries):
     """Return a toolkit that the force uses for a made-up variant, which ``launch`` computes, and options for it."""
 
     def using(launch, layout="rows", tolerance=None):
@@ -82,15 +116,21 @@ def queued(monkeypatch, tmp_path):
         variant = replace(own, prepare=prepare, tolerance={"float32": tolerance or Tolerance(1e-3, 1e-3)})
         toolkit = Queued(variant, "float32", find(GRAVITY))
         monkeypatch.setattr(module, "_opened", lambda *_: toolkit)
+        opened = cache(lambda _, stem: QueuedPart(toolkit, stem, libraries))
+        monkeypatch.setattr(module, "_part_of_cuda", opened)
         monkeypatch.setattr(module, "discover", lambda: discover() | {"tensor_half": variant})
-        module._kept.cache_clear()
-        module._memory.cache_clear()
+        forget()
         path = saved(only("cupy", "tensor_half"), tmp_path)
         return toolkit, {"toolkit": "cupy", "table": path, "eps2": EPS2}
 
     yield using
-    module._kept.cache_clear()
-    module._memory.cache_clear()
+    forget()
+
+
+def forget():
+    """Let no test find what another one has kept."""
+    for kept in (module._kept, module._memory, module._host_bodies):
+        kept.cache_clear()
 
 
 def copying(arrays, sums):
@@ -102,6 +142,10 @@ def copying(arrays, sums):
         sums[:, :3] = arrays[:, :3]
 
 
+NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+
+
+@NEEDS_COMPILER
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("n", [5, blocks.LEAST_ROWS, 3 * blocks.MOST_ROWS + 7])
 def test_bodies_reach_the_device_and_come_back(n, layout, queued):
@@ -178,12 +222,11 @@ def module_eps():
     return float(np.sqrt(EPS2 / units.length_unit(EPS2**0.5, None) ** 2))
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+@NEEDS_COMPILER
 @pytest.mark.parametrize("n", [40, 3000])
 @pytest.mark.parametrize("factor", [1.001, 1.1])
-def test_a_sample_is_compared_on_the_device(n, factor, queued, libraries, monkeypatch):
+def test_a_sample_is_compared_on_the_device(n, factor, queued, monkeypatch):
     toolkit, options = queued(summing(factor))
-    monkeypatch.setattr(module, "_part_of_sums", lambda _: Emulator(Part("force_on_rows"), "float64", libraries))
     asked = []
     between = module._between
     monkeypatch.setattr(
@@ -208,8 +251,8 @@ def test_a_sample_is_compared_on_the_device(n, factor, queued, libraries, monkey
     assert not toolkit.work
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
-def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(queued, libraries, monkeypatch):
+@NEEDS_COMPILER
+def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(queued):
     """As a tree that opens cells by the accelerations that its last bodies had."""
     before, launched = [np.zeros((0, 4))], []
 
@@ -219,7 +262,6 @@ def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(
         before[0] = arrays.copy()
 
     _, options = queued(launch)
-    monkeypatch.setattr(module, "_part_of_sums", lambda _: Emulator(Part("force_on_rows"), "float64", libraries))
     position, mass = sphere(200)
     for count, bodies in ((2, position), (3, position), (5, -position), (6, -position)):
         result, used = force(bodies, mass, **options, error=0.01, return_choice=True)

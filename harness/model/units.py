@@ -37,15 +37,17 @@ FEW, WIDE = 4096, 256
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What one pass over positions and masses on the host finds; NaN where one of them is.
+    """What one pass over positions and masses finds; NaN where one of them is.
 
     ``least`` and ``most`` are the corners of the positions, shape (3,), and ``smallest`` and ``largest`` masses.
+    ``lightest`` is the least absolute value of a mass but zero, infinite if there is none.
     """
 
     least: Any
     most: Any
     smallest: float
     largest: float
+    lightest: float
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ def scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> Scaled
         InputError: on the host, a number is not finite, or no number type holds the differences of positions.
     """
     if not on_device:
-        return _scaled_here(arrays, eps2)
+        return scaled_here(native(arrays), eps2)
     with np.errstate(over="ignore", invalid="ignore"):
         doubles = {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
         spread = spread_there([positions for name, positions in doubles.items() if name != "mj"])
@@ -204,39 +206,55 @@ def scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> Scaled
     )
 
 
-def _scaled_here(arrays: Mapping[str, Any], eps2: float) -> Scaled:
+def scaled_here(given: Mapping[str, Any], eps2: float, extent: Extent | None = None) -> Scaled:
+    """Bring ``native`` arrays of the host to units of about 1; ``extent`` is that of bodies j, where it is known.
+
+    Raises:
+        InputError: a number is not finite, or no number type holds the differences of positions.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        given = {name: _native(array) for name, array in arrays.items()}
-        extent = extent_of(given["xj"], given["mj"])
+        extent = extent or extent_of(given["xj"], given["mj"])
         first = given["xj"][0].astype(np.float64)
         corners = [(extent.least, extent.most), *([corners_of(given["xi"])] if "xi" in given else [])]
         # Of Python, which overflow without a warning; a NaN is the result too.
         spread = float(np.max([np.maximum(most - first, first - least).max() for least, most in corners]))
-        heaviest = max(extent.largest, -extent.smallest)
-        lightest = extent.smallest
-        if not lightest > 0:
-            sizes = np.abs(given["mj"].astype(np.float64, copy=False))
-            lightest = float(np.where(sizes != 0, sizes, np.inf).min())
+    heaviest = max(extent.largest, -extent.smallest)
     _check_finite(given, spread, heaviest)
     is_moved = max(map(abs, first.tolist())) >= 2 * spread
     origin = origin_of(first, spread) if is_moved else None
     length, mass = length_unit(math.sqrt(eps2), spread), _power_of_two(heaviest) if heaviest else 1.0
-    in_units = spread / length, heaviest / mass, lightest / mass
+    in_units = spread / length, heaviest / mass, extent.lightest / mass
     return Scaled(given, origin, eps2 / length / length, length, mass, *in_units, extent)
 
 
-def _native(array: Any) -> Any:
-    """Return numbers that one pass can scale: float32 or float64 as the processor has them."""
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+def native(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return numbers that one pass can scale: float32 or float64 as the processor has them; infinite beyond these."""
+    return {name: array if array.dtype in _NATIVE else _as_float64(array) for name, array in arrays.items()}
+
+
+_NATIVE = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+
+
+def _as_float64(array: Any) -> Any:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(np.float64)
 
 
 def extent_of(positions: Any, masses: Any) -> Extent:
     """Find the extent of bodies on the host in one pass."""
 
     def of_part(part: slice) -> Extent:
-        return Extent(*corners_of(positions[part]), float(masses[part].min()), float(masses[part].max()))
+        smallest, largest = float(masses[part].min()), float(masses[part].max())
+        lightest = smallest if smallest > 0 else lightest_of(masses[part])
+        return Extent(*corners_of(positions[part]), smallest, largest, lightest)
 
     return reduce(_together, in_blocks(len(masses), of_part))
+
+
+def lightest_of(masses: Any) -> float:
+    """Return the least absolute value of masses on the host but zero, infinite if there is none."""
+    sizes = np.abs(masses)
+    return float(np.where(sizes != 0, sizes, np.inf).min())
 
 
 def _together(first: Extent, second: Extent) -> Extent:
@@ -246,6 +264,7 @@ def _together(first: Extent, second: Extent) -> Extent:
         np.maximum(first.most, second.most),
         float(np.minimum(first.smallest, second.smallest)),
         float(np.maximum(first.largest, second.largest)),
+        float(np.minimum(first.lightest, second.lightest)),
     )
 
 
@@ -358,16 +377,15 @@ def multiplied(accelerations: Any, dtype: Dtype, power: int) -> tuple[Any, float
 
     Returns it, and the smallest and the largest size of its numbers; NaN where one of them is.
     """
-    real, numbers = np.dtype(dtype).type, np.finfo(dtype)
-    result = np.empty(accelerations.shape, dtype)
-    has_power = numbers.minexp <= power < numbers.maxexp  # elsewhere that is no normal number
+    real = np.dtype(dtype).type
+    result, unit = np.empty(accelerations.shape, dtype), power_of_two(power, dtype)
 
     def write(part: slice) -> tuple[float, float]:
         with np.errstate(over="ignore", under="ignore"):
             for axis in range(3):
                 column = accelerations[part, axis]
-                if has_power:
-                    np.multiply(column, real(2.0**power), out=result[part, axis])
+                if not math.isnan(unit):
+                    np.multiply(column, real(unit), out=result[part, axis])
                 else:
                     np.ldexp(column.astype(dtype), power, out=result[part, axis])
             sizes = np.abs(result[part])
@@ -375,6 +393,26 @@ def multiplied(accelerations: Any, dtype: Dtype, power: int) -> tuple[Any, float
 
     ends = np.array(list(in_blocks(len(result), write)))
     return result, float(ends[:, 0].min()), float(ends[:, 1].max())
+
+
+def power_of_two(power: int, dtype: Any) -> float:
+    """Return 2^power, NaN where that is no normal number of a type."""
+    numbers = np.finfo(dtype)
+    return 2.0**power if numbers.minexp <= power < numbers.maxexp else math.nan
+
+
+def keeps_digits(dtype: Dtype, power: int, smallest: float, largest: float) -> bool:
+    """Tell whether accelerations times 2^power keep their digits on a device, which makes zero of what is not normal.
+
+    Args:
+        dtype: the number type of both.
+        power: an exponent.
+        smallest: the size of the smallest acceleration but zero, by its largest component; NaN where any is.
+        largest: that of the largest.
+    """
+    numbers, unit = np.finfo(dtype), power_of_two(power, dtype)
+    # What a smaller component of the smallest loses is less than its rounding.
+    return bool(smallest * unit >= float(numbers.tiny) / float(numbers.eps) and largest * unit <= float(numbers.max))
 
 
 def _is_normal(dtype: Dtype, smallest: float, largest: float) -> bool:

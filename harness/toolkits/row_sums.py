@@ -53,9 +53,10 @@ class RowSums:
         shape = (1 + self._slices) * most_rows, 3
         self._result = toolkit.host_array(shape, np.float64, pinned=True)
         self._result_there = toolkit.device_array(shape, np.float64)
+        self._queued = self._result
 
-    def of(self, rows: NDArray[np.int64], eps2: float) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return the accelerations of ``rows`` by the variant, and in float64, each of shape (rows, 3); wait for them.
+    def queue(self, rows: NDArray[np.int64], eps2: float) -> None:
+        """Add up what all bodies do to ``rows``, in float64; ``wait`` returns it.
 
         Bodies and ``eps2`` are those that the variant has, rounded to its number type.
         """
@@ -67,8 +68,11 @@ class RowSums:
         self._kernel(
             groups * self._slices, BLOCK, *self._columns, self._rows_there, self._result_there, *sizes, np.float64(eps2)
         )
-        result = self._result[: (1 + self._slices) * count]
-        toolkit.fetch(result, self._result_there, None)
-        toolkit.wait(None)
-        computed, *slices = result.reshape(1 + self._slices, count, 3)
+        self._queued = self._result[: (1 + self._slices) * count]
+        toolkit.fetch(self._queued, self._result_there, None)
+
+    def wait(self) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return the accelerations of the queued rows by the variant, and in float64, each of shape (rows, 3)."""
+        self._toolkit.wait(None)
+        computed, *slices = self._queued.reshape(1 + self._slices, -1, 3)
         return computed.copy(), np.sum(slices, axis=0)
