@@ -361,9 +361,8 @@ def _choose(
     def able(quantile: float) -> list[tuple[Choice, float, float]]:
         key = tuple(dtypes), kind.equal_masses, quantile
         if key not in memory.fitting:
-            memory.fitting[key] = (
-                known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
-            )
+            fitting = known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
+            memory.fitting[key] = sorted(fitting, key=lambda entry: entry[2])
         return memory.fitting[key]
 
     fitting = able(quantile)
@@ -372,14 +371,9 @@ def _choose(
             f"quantile is {quantile:g}: the table does not have it for {wanted.toolkit} in {' or '.join(dtypes)}; "
             f"accepted: {', '.join(there)}, or a table of newer records"
         )
-    right = [
-        (seconds, choice)
-        for choice, its_error, seconds in fitting
-        if its_error <= wanted.error and its_error < memory.below and kind.suits(choice.variant, choice.axes)
-    ]
-    if right:
-        choice = min(right, key=lambda pair: pair[0])[1]
-        return choice, choice.dtype
+    for choice, its_error, _ in fitting:
+        if its_error <= wanted.error and its_error < memory.below and kind.suits(choice.variant, choice.axes):
+            return choice, choice.dtype
     for dtype in dtypes:
         if DIRECT_SUM[dtype].max <= wanted.error:
             return None, dtype

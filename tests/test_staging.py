@@ -1,7 +1,7 @@
 """NumPy arrays on their way to a GPU and back: what is queued, what waits for it, and what the next call finds."""
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 
 import numpy as np
@@ -17,6 +17,7 @@ from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import Prepared, Tolerance, discover
+from gravbench.toolkits import host_arrays
 from gravbench.toolkits.interface import CudaToolkit
 from gravbench.toolkits.parts import Part
 from hosted import HostMemory
@@ -166,6 +167,78 @@ def test_bodies_reach_the_device_and_come_back(n, layout, queued):
     assert not toolkit.work
 
 
+UNITS = {"usual": (1.0, 1.0), "SI": (1.5e11, 2e30), "pulls without digits in float32": (1e15, 1e-10)}
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("kind", ["space", "plane", "far from the origin", "dust", "one place", "float32", "strided"])
+def test_what_is_converted_on_the_device_is_what_the_host_makes_of_it(name, kind, queued, monkeypatch):
+    (length, unit), n = UNITS[name], 5000
+    generator = np.random.default_rng(3)
+    position, mass = generator.normal(size=(n, 3)), generator.uniform(0, 2, n) * (np.arange(n) % 7 > 0)
+    if kind == "plane":
+        position[:, 2] = 0
+    if kind == "far from the origin":
+        position += 1e5
+    if kind == "dust":
+        mass[mass < 1] *= 1e-45
+    if kind == "one place":
+        position = np.ones((n, 3))
+    position, mass, eps2 = position * length, mass * unit, EPS2 * length**2
+    if kind == "float32":
+        position, mass = position.astype(np.float32), mass.astype(np.float32)
+    if kind == "strided":
+        position, mass = np.asfortranarray(position), np.repeat(mass, 2)[::2]
+    seen = []
+
+    def launch(arrays, sums):
+        seen.append(arrays.copy())
+        copying(arrays, sums)
+
+    _, options = queued(launch)
+    monkeypatch.setattr(module, "_between", lambda _, pulled, *__, **___: pulled)
+    options |= {"eps2": eps2, "error": 1.0, "checked": False, "return_choice": True}
+    results = []
+    for few in (n, n - 1):
+        monkeypatch.setattr(module, "FEW", few)
+        result, used = force(position, mass, **options)
+        results.append((result, used.result_dtype, used.in_float64))
+        assert (next(iter(used.milliseconds)) == "copying to the device") == (few < n)
+    assert_array_equal(*seen)
+    assert_array_equal(results[0][0], results[1][0])
+    assert results[0][1:] == results[1][1:]
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("n", [1, 300, host_arrays.BLOCK * host_arrays.MOST_BLOCKS + 77])
+def test_an_extent_is_found_on_the_device(n, libraries):
+    generator = np.random.default_rng(4)
+    bodies = host_arrays.HostBodies(Emulator(Part("lay_out_bodies"), "float64", libraries), n)
+    for least in (0.5, -1.0, 0.0, 5e-324):
+        position, mass = generator.normal(size=(n, 3)) + 3, generator.uniform(1, 2, n)
+        mass[n // 2] = least
+        bodies.send(position, mass)
+        expected = units.extent_of(position, mass)
+        for field in fields(expected):
+            assert_array_equal(getattr(bodies.extent, field.name), getattr(expected, field.name), strict=False)
+    bodies.send(position, 0 * mass)
+    assert bodies.extent.lightest == np.inf
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("place", [0, 300, 4999])
+@pytest.mark.parametrize("name", ["xj", "mj"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_found_on_the_device(place, name, value, queued, monkeypatch):
+    monkeypatch.setattr(module, "FEW", 4000)
+    _, options = queued(copying)
+    given = {"xj": np.ones((5000, 3)), "mj": np.ones(5000)}
+    given[name][place] = value
+    with pytest.raises(module.InputError, match=f"{name} have values that are not finite"):
+        force(given["xj"], given["mj"], **options)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f8", np.int64])
 @pytest.mark.parametrize("order", ["C", "F", "every second"])
 def test_any_array_is_scaled_as_numpy_would_scale_it(dtype, order):
@@ -223,9 +296,10 @@ def module_eps():
 
 
 @NEEDS_COMPILER
-@pytest.mark.parametrize("n", [40, 3000])
+@pytest.mark.parametrize(("n", "few"), [(40, 40), (3000, 3000), (3000, 2999)])
 @pytest.mark.parametrize("factor", [1.001, 1.1])
-def test_a_sample_is_compared_on_the_device(n, factor, queued, monkeypatch):
+def test_a_sample_is_compared_on_the_device(n, few, factor, queued, monkeypatch):
+    monkeypatch.setattr(module, "FEW", few)
     toolkit, options = queued(summing(factor))
     asked = []
     between = module._between
@@ -245,9 +319,9 @@ def test_a_sample_is_compared_on_the_device(n, factor, queued, monkeypatch):
         assert used.sampled_rows == min(n, 1024)
         assert used.sampled_error == pytest.approx(1e-3, rel=0.02)
         assert errors.error_median == pytest.approx(1e-3, rel=0.02)
-        assert list(used.milliseconds) == [
-            "choosing", "preparing", "copying to the device", "evaluation", "copying back", "check",
-        ]  # fmt: skip
+        there, before = ["copying to the device"], ["choosing", "preparing"]
+        before = before + there if n <= few else there + before
+        assert list(used.milliseconds) == [*before, "evaluation", "copying back", "check"]
     assert not toolkit.work
 
 

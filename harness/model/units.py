@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ NEAR = 2.0**-10, 2.0**10
 
 FEW, WIDE = 4096, 256
 """Positions beyond which their columns are slower to compare than rows side by side, and so many of these."""
+
+
+_numbers = cache(np.finfo)
+"""What there is to know of a number type, which NumPy makes anew for each question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class Scaled:
 
     def is_held(self, dtype: Dtype) -> Any:
         """Tell whether a kernel of this number type can compute with them; on the device for arrays that are there."""
-        return (self.spread <= reach(dtype)) & (self.heaviest <= float(np.finfo(np.float64).max))
+        return (self.spread <= reach(dtype)) & (self.heaviest <= float(_numbers(np.float64).max))
 
     def lost(self, dtype: Dtype) -> Any:
         """Return the most that the acceleration of a body lacks by underflow in a kernel of this number type."""
@@ -178,7 +183,7 @@ class Scaled:
         right = valid & (sizes * accuracy(dtype, error) >= self.lost(dtype))
         result *= unit
         sizes = sizes * unit
-        numbers, doubles = np.finfo(dtype), np.finfo(np.float64)
+        numbers, doubles = _numbers(dtype), _numbers(np.float64)
         least = float(numbers.tiny) / accuracy(dtype, error)
         right = right & ((sizes == 0) | ((sizes >= least) & (sizes <= float(numbers.max))))
         right = right & (unit >= float(doubles.tiny)) & (unit <= float(doubles.max))
@@ -214,10 +219,9 @@ def scaled_here(given: Mapping[str, Any], eps2: float, extent: Extent | None = N
     """
     with np.errstate(over="ignore", invalid="ignore"):
         extent = extent or extent_of(given["xj"], given["mj"])
+        corners = [extent.least, extent.most, *(corners_of(given["xi"]) if "xi" in given else ())]
         first = given["xj"][0].astype(np.float64)
-        corners = [(extent.least, extent.most), *([corners_of(given["xi"])] if "xi" in given else [])]
-        # Of Python, which overflow without a warning; a NaN is the result too.
-        spread = float(np.max([np.maximum(most - first, first - least).max() for least, most in corners]))
+    spread = _spread(first.tolist(), [corner.tolist() for corner in corners])
     heaviest = max(extent.largest, -extent.smallest)
     _check_finite(given, spread, heaviest)
     is_moved = max(map(abs, first.tolist())) >= 2 * spread
@@ -225,6 +229,13 @@ def scaled_here(given: Mapping[str, Any], eps2: float, extent: Extent | None = N
     length, mass = length_unit(math.sqrt(eps2), spread), _power_of_two(heaviest) if heaviest else 1.0
     in_units = spread / length, heaviest / mass, extent.lightest / mass
     return Scaled(given, origin, eps2 / length / length, length, mass, *in_units, extent)
+
+
+def _spread(first: Sequence[float], corners: Sequence[Sequence[float]]) -> float:
+    """Return the largest coordinate of positions in these corners relative to the first; NaN if any is not finite."""
+    # Numbers of Python overflow without a warning.
+    apart = [abs(at - from_) for corner in corners for at, from_ in zip(corner, first, strict=True)]
+    return max(apart) if all(map(math.isfinite, chain(first, *corners))) else math.nan
 
 
 def native(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,9 +337,10 @@ def mass_unit(largest: Any) -> Any:
     return largest / (2 * fraction + is_zero) + is_zero
 
 
+@cache
 def reach(dtype: Dtype) -> float:
     """Return the spread within which the inverse cube of a distance stays above zero, on which variants rely."""
-    return float(np.cbrt(1 / np.float64(np.finfo(dtype).tiny))) / 4
+    return float(np.cbrt(1 / np.float64(_numbers(dtype).tiny))) / 4
 
 
 def most_lost(dtype: Dtype, eps: float, spread: Any, lightest: Any, n: int) -> Any:
@@ -345,7 +357,7 @@ def most_lost(dtype: Dtype, eps: float, spread: Any, lightest: Any, n: int) -> A
         lightest: the smallest mass but zero; infinite if there is none.
         n: the bodies that pull.
     """
-    numbers = np.finfo(dtype)
+    numbers = _numbers(dtype)
     tiny, least = float(numbers.tiny), float(numbers.tiny) / float(numbers.eps)  # the latter has all digits
     # Two bodies may be in opposite corners.
     distance2 = 12 * spread * spread + eps * eps
@@ -397,7 +409,7 @@ def multiplied(accelerations: Any, dtype: Dtype, power: int) -> tuple[Any, float
 
 def power_of_two(power: int, dtype: Any) -> float:
     """Return 2^power, NaN where that is no normal number of a type."""
-    numbers = np.finfo(dtype)
+    numbers = _numbers(dtype)
     return 2.0**power if numbers.minexp <= power < numbers.maxexp else math.nan
 
 
@@ -410,14 +422,14 @@ def keeps_digits(dtype: Dtype, power: int, smallest: float, largest: float) -> b
         smallest: the size of the smallest acceleration but zero, by its largest component; NaN where any is.
         largest: that of the largest.
     """
-    numbers, unit = np.finfo(dtype), power_of_two(power, dtype)
+    numbers, unit = _numbers(dtype), power_of_two(power, dtype)
     # What a smaller component of the smallest loses is less than its rounding.
     return bool(smallest * unit >= float(numbers.tiny) / float(numbers.eps) and largest * unit <= float(numbers.max))
 
 
 def _is_normal(dtype: Dtype, smallest: float, largest: float) -> bool:
     """Tell whether all numbers of these sizes are finite and have all their digits."""
-    numbers = np.finfo(dtype)
+    numbers = _numbers(dtype)
     return bool(smallest >= numbers.tiny and largest <= numbers.max)
 
 
@@ -426,7 +438,7 @@ def holds(dtype: Dtype, accelerations: Any, power: int) -> bool:
 
     Of a body, the largest component counts: what others lose is little beside it.
     """
-    numbers = np.finfo(dtype)
+    numbers = _numbers(dtype)
     largest = np.float64(max(accelerations.max(), -accelerations.min()))
     if not largest > 0:
         return True
