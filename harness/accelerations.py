@@ -475,12 +475,16 @@ def _launched_here(
         buffers.write_bodies(opened, prepared, buffers.host_rows(opened, prepared, scaled))
     laps.lap(used.COPYING_THERE)
     prepared.launch()
+    if kept.staging:
+        sums = _rows(kept.staging.fetch())
+        laps.lap(used.EVALUATION)
+        return sums
     if not on_host:
-        _wait(opened)
+        opened.synchronize()
     laps.lap(used.EVALUATION)
     if on_host:
         return _rows(prepared.accelerations)
-    sums = _rows(kept.staging.fetch()) if kept.staging else buffers.sums(opened, prepared)
+    sums = buffers.sums(opened, prepared)
     laps.lap(used.COPYING_BACK)
     return sums
 

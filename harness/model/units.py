@@ -11,7 +11,8 @@ A mass unit and the numbers made of it may be scalars on a device, which nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import chain
@@ -93,15 +94,12 @@ class Scaled:
             return array / self.mass
         return (array if self.origin is None else array - self.origin) * (1 / self.length)
 
-    def fill(self, arrays: Any, then: Callable[[slice], None] = lambda _: None) -> None:
-        """Write positions xj and masses in these units, in one pass, into host arrays of a variant: rows or columns.
-
-        ``then`` is called for each block of rows that is written, in their order.
-        """
+    def fill(self, arrays: Any) -> None:
+        """Write positions xj and masses in these units, in one pass, into host arrays of a variant: rows or columns."""
         columns = arrays if isinstance(arrays, tuple) else tuple(arrays.T)
         positions, masses, factor = self.given["xj"], self.given["mj"], 1 / self.length
 
-        def write(part: slice) -> slice:
+        def write(part: slice) -> None:
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 for axis in range(3):
                     column = positions[part, axis]
@@ -109,10 +107,8 @@ class Scaled:
                         column = np.subtract(column, self.origin[axis], dtype=np.float64)
                     np.multiply(column, factor, out=columns[axis][part], dtype=np.float64, casting="same_kind")
                 np.divide(masses[part], self.mass, out=columns[3][part], dtype=np.float64, casting="same_kind")
-            return part
 
-        for part in in_blocks(self.n, write):
-            then(part)
+        deque(in_blocks(self.n, write), maxlen=0)
 
     def is_held(self, dtype: Dtype) -> Any:
         """Tell whether a kernel of this number type can compute with them; on the device for arrays that are there."""
@@ -281,16 +277,19 @@ def _together(first: Extent, second: Extent) -> Extent:
 
 def corners_of(positions: Any) -> tuple[Any, Any]:
     """Return the least and the largest coordinates of positions, shape (n, 3), as float64."""
-    least = most = positions
     if len(positions) > FEW and positions.flags.c_contiguous:
         # Rows side by side, which NumPy compares several at a time.
         wide, rest = positions[: len(positions) // WIDE * WIDE].reshape(-1, 3 * WIDE), positions[-WIDE:]
         least = np.minimum(wide.min(axis=0).reshape(-1, 3), rest)
         most = np.maximum(wide.max(axis=0).reshape(-1, 3), rest)
-    return (
-        np.array([np.minimum.reduce(column) for column in least.T], np.float64),
-        np.array([np.maximum.reduce(column) for column in most.T], np.float64),
-    )
+        return _columns(least).min(axis=1), _columns(most).max(axis=1)
+    columns = _columns(positions)
+    return columns.min(axis=1), columns.max(axis=1)
+
+
+def _columns(positions: Any) -> Any:
+    """Copy the x, y and z of positions side by side, as float64: NumPy compares several at a time."""
+    return np.ascontiguousarray(positions.T, np.float64)
 
 
 def spread_there(sets: Sequence[Any]) -> Any:
@@ -403,8 +402,8 @@ def multiplied(accelerations: Any, dtype: Dtype, power: int) -> tuple[Any, float
             sizes = np.abs(result[part])
             return float(sizes.min()), float(sizes.max())
 
-    ends = np.array(list(in_blocks(len(result), write)))
-    return result, float(ends[:, 0].min()), float(ends[:, 1].max())
+    smallest, largest = zip(*in_blocks(len(result), write), strict=True)
+    return result, float(reduce(np.minimum, smallest)), float(reduce(np.maximum, largest))
 
 
 def power_of_two(power: int, dtype: Any) -> float:

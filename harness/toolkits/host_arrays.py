@@ -24,6 +24,8 @@ BLOCK = 256
 """Threads per block."""
 MOST_BLOCKS = 256
 """Of a kernel that finds something: each writes a row of numbers, of which the host takes the least."""
+ALONE = 1 << 17
+"""Rows that one thread copies in less time than others take to begin."""
 NONE = np.float64(np.inf)
 """What is the least of nothing."""
 
@@ -54,7 +56,7 @@ class HostBodies:
                     here[part] = values[part]
             return part
 
-        for part in in_blocks(self.n, read):
+        for part in in_blocks(self.n, read, alone=ALONE):
             for here, there in zip(self._here, self.there, strict=True):
                 self._toolkit.send(there[part], here[part], None)
         extents = self._extents
@@ -129,7 +131,7 @@ class Crossing:
         def write(part: slice) -> None:
             copied[part] = self._here[part]
 
-        deque(in_blocks(self._n, write), maxlen=0)
+        deque(in_blocks(self._n, write, alone=ALONE), maxlen=0)
 
     def rows(self) -> NDArray[Any]:
         """Return the accelerations in an array that nothing here uses again; a copy, unless there is one of them."""
