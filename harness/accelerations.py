@@ -176,7 +176,7 @@ def _answered(
     n: int,
     laps: Laps,
     choose: Callable[[_Memory], tuple[Choice | None, Dtype]],
-    compute: Callable[[Choice | None, Dtype], Any],
+    compute: Callable[[Choice | None, Dtype, NDArray[np.int64] | None], Any],
     check: Callable[[Choice, Any, NDArray[np.int64]], Sample | None],
 ) -> _Answer:
     """Compute by one choice after another, until one keeps its promise."""
@@ -184,16 +184,17 @@ def _answered(
     while True:
         choice, dtype = choose(memory)
         laps.lap(used.CHOOSING)
-        result = compute(choice, dtype)
         if choice is None or not _is_checked(wanted, choice):
-            return _Answer(result, choice, dtype, checks)
-        computed = result.there if isinstance(result, Crossing) else result
-        rows = promise.compared(computed, _pairs(wanted.toolkit), wanted.quantile, memory.generator)
+            return _Answer(compute(choice, dtype, None), choice, dtype, checks)
+        pairs = _pairs(wanted.toolkit)
+        random = promise.at_random(n, pairs, wanted.quantile, memory.generator)
+        result = compute(choice, dtype, random)
+        rows = promise.with_least(random, result.there if isinstance(result, Crossing) else result, pairs)
         sample = check(choice, result, rows)
         laps.lap(used.CHECK)
         if sample and sample.refutes:
             # Some trees open cells by the accelerations of the call before, which may have had other bodies.
-            result = compute(choice, dtype)
+            result = compute(choice, dtype, random)
             sample = check(choice, result, rows)
             laps.lap(used.CHECK)
         if sample:
@@ -228,7 +229,7 @@ def _here(arrays: Mapping[str, Any], wanted: Wanted, laps: Laps) -> tuple[Any, U
             scaled.n,
             laps,
             lambda memory: _choose(wanted, held, scaled.n, kind, memory),
-            lambda choice, dtype: _computed_here(scaled, bodies, wanted.toolkit, choice, dtype, laps),
+            lambda choice, dtype, random: _computed_here(scaled, bodies, random, wanted.toolkit, choice, dtype, laps),
             lambda choice, result, rows: _sample(scaled, wanted, choice, rows, result, laps),
         )
         result, in_float64 = _restored(answer.result, scaled, wanted, answer.dtype, held[-1])
@@ -304,7 +305,7 @@ def _there(arrays: Mapping[str, Any], wanted: Wanted, laps: Laps) -> tuple[Any, 
             scaled.n,
             laps,
             lambda memory: _choose_there(scaled, wanted, memory),
-            lambda choice, dtype: _computed_there(scaled, wanted, choice, dtype, valid(choice, dtype), laps),
+            lambda choice, dtype, _: _computed_there(scaled, wanted, choice, dtype, valid(choice, dtype), laps),
             lambda choice, result, rows: _sample(
                 scaled, wanted, choice, rows, result, laps, valid=valid(choice, choice.dtype)
             ),
@@ -392,11 +393,20 @@ def _choose(
 
 
 def _computed_here(
-    scaled: units.Scaled, bodies: HostBodies | None, toolkit: str, choice: Choice | None, dtype: Dtype, laps: Laps
+    scaled: units.Scaled,
+    bodies: HostBodies | None,
+    random: NDArray[np.int64] | None,
+    toolkit: str,
+    choice: Choice | None,
+    dtype: Dtype,
+    laps: Laps,
 ) -> Any:
-    """Compute by a choice, or without one by the kernel for two sets; what the next call may write over."""
+    """Compute by a choice, or without one by the kernel for two sets; what the next call may write over.
+
+    For ``bodies`` on the device, what ``random`` ones are compared with is added up there meanwhile.
+    """
     if choice:
-        return _among(scaled, toolkit, choice, laps, bodies=bodies)
+        return _among(scaled, toolkit, choice, laps, bodies=bodies, random=random)
     result = _between(scaled, None, toolkit, dtype, on_device=False)
     laps.lap(used.EVALUATION)
     return result
@@ -421,6 +431,7 @@ def _among(
     laps: Laps,
     *,
     bodies: HostBodies | None = None,
+    random: NDArray[np.int64] | None = None,
     valid: Any = None,
     on_device: bool = False,
     waits: bool = True,
@@ -442,7 +453,9 @@ def _among(
         laps.lap(used.PREPARING)
     if on_device:
         return _launched_there(opened, kept.prepared, scaled.or_line(valid), laps, waits=waits)
-    return _launched_here(opened, kept, scaled, bodies, laps)
+    if bodies and not kept.prepared.on_host:
+        return _launched_across(opened, kept, scaled, bodies, random, laps)
+    return _launched_here(opened, kept, scaled, laps)
 
 
 def _prepared(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled, *, on_device: bool) -> Prepared:
@@ -453,19 +466,32 @@ def _prepared(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled, *, on
     return discover()[choice.variant].prepare(opened, bodies, **choice.axes)
 
 
-def _launched_here(
-    opened: DeviceToolkit, kept: _Kept, scaled: units.Scaled, bodies: HostBodies | None, laps: Laps
-) -> Any:
-    """Write bodies of the host, launch, and return what was found as rows: on the host, or what brings them there."""
+def _launched_across(
+    opened: DeviceToolkit,
+    kept: _Kept,
+    scaled: units.Scaled,
+    bodies: HostBodies,
+    random: NDArray[np.int64] | None,
+    laps: Laps,
+) -> Crossing:
+    """Launch for bodies that were copied to the device, and return what brings the accelerations back."""
+    assert kept.prepared is not None
+    part = _part_of_cuda(CUPY, "lay_out_bodies")
+    crossing = kept.crossing = kept.crossing or Crossing(part, kept.prepared, opened.real, scaled.n)
+    crossing.lay_out(bodies, scaled)
+    if random is not None:
+        kept.sums_beside = kept.sums_beside or _row_sums(opened, kept.prepared, scaled.n, len(random), beside=True)
+        kept.sums_beside.queue(random, float(opened.real(scaled.eps2)))
+    crossing.launch(scaled, opened.dtype)
+    laps.lap(used.EVALUATION)
+    return crossing
+
+
+def _launched_here(opened: DeviceToolkit, kept: _Kept, scaled: units.Scaled, laps: Laps) -> Any:
+    """Write bodies of the host, launch, and return what was found as rows on the host."""
     prepared = kept.prepared
     assert prepared is not None
     on_host = prepared.on_host or opened.name == CPU
-    if bodies and not on_host:
-        part = _part_of_cuda(CUPY, "lay_out_bodies")
-        kept.crossing = kept.crossing or Crossing(part, prepared, opened.real, scaled.n)
-        kept.crossing.launch(bodies, scaled, opened.dtype)
-        laps.lap(used.EVALUATION)
-        return kept.crossing
     if on_host:
         scaled.fill(prepared.bodies)
     elif isinstance(opened, CudaToolkit) and opened.queues_copies:
@@ -523,30 +549,46 @@ def _sample(
     ``result`` is on the host, or copied there meanwhile, unless there is ``valid``, a truth value on the device. Bodies
     of which underflow may lose more than the error are left out: they are computed again in float64, or NaN.
     """
-    n, eps2 = scaled.n, scaled.eps2
     opened = _opened(wanted.toolkit, choice.variant, choice.dtype)
     if valid is not None and not opened.download(valid):
         return None
     kept = _kept_for(opened, choice, scaled)
     assert kept.prepared is not None
-    on_host = kept.prepared.on_host or not (isinstance(opened, CudaToolkit) and opened.queues_copies)
-    if on_host:
+    eps2 = float(opened.real(scaled.eps2))
+    if isinstance(result, Crossing):
+        computed, exact = _sums_across(opened, kept, result, rows, eps2, laps)
+    elif kept.prepared.on_host or not (isinstance(opened, CudaToolkit) and opened.queues_copies):
         computed = (result if valid is None else opened.download(result))[rows]
-        exact = _exact_on_host(opened, kept.prepared, rows, float(opened.real(eps2)))
+        exact = _exact_on_host(opened, kept.prepared, rows, eps2)
     else:
-        kept.row_sums = kept.row_sums or RowSums(
-            _part_of_cuda(wanted.toolkit, "force_on_rows"), kept.prepared, opened.real, n, len(rows)
-        )
-        kept.row_sums.queue(rows, float(opened.real(eps2)))
-        if isinstance(result, Crossing):
-            result.copy()
-            laps.lap(used.COPYING_BACK)
+        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, scaled.n, len(rows))
+        kept.row_sums.queue(rows, eps2)
         computed, exact = kept.row_sums.wait()
     lost = float(scaled.lost(choice.dtype) if valid is None else opened.download(scaled.lost(choice.dtype)))
     if lost:
         is_left = ~units.is_faint(choice.dtype, computed, lost, wanted.error)
         computed, exact = computed[is_left], exact[is_left]
-    return promise.judged(computed, exact, n, wanted.error, wanted.quantile) if len(computed) else None
+    return promise.judged(computed, exact, scaled.n, wanted.error, wanted.quantile) if len(computed) else None
+
+
+def _sums_across(
+    opened: DeviceToolkit, kept: _Kept, result: Crossing, rows: Any, eps2: float, laps: Laps
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Copy a result to the host; return ``rows`` of it, and in float64, of which the first are being added up."""
+    assert kept.prepared is not None
+    assert kept.sums_beside is not None
+    sums, rest = [kept.sums_beside], rows[kept.sums_beside.count :]
+    if len(rest):
+        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, result.n, len(rest))
+        kept.row_sums.queue(rest, eps2)
+        sums.append(kept.row_sums)
+    result.copy()
+    laps.lap(used.COPYING_BACK)
+    return result.sample(rows), np.concatenate([these.wait()[1] for these in sums])
+
+
+def _row_sums(opened: DeviceToolkit, prepared: Prepared, n: int, rows: int, *, beside: bool = False) -> RowSums:
+    return RowSums(_part_of_cuda(CUPY, "force_on_rows"), prepared, opened.real, n, rows, beside=beside)
 
 
 def _exact_on_host(opened: DeviceToolkit, prepared: Prepared, rows: Any, eps2: float) -> NDArray[np.float64]:
@@ -611,6 +653,7 @@ class _Kept:
     staging: Staging | None = None
     crossing: Crossing | None = None
     row_sums: RowSums | None = None
+    sums_beside: RowSums | None = None
 
 
 def _kept_for(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled) -> _Kept:

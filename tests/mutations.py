@@ -278,6 +278,10 @@ MUTATIONS = (
         "not scaled.lost(dtype) and units", "units", "test_staging.py", "converted_on_the_device",
     ),
     Mutation(
+        "sums-before-the-bodies", "harness/toolkits/row_sums.py", "toolkit.follow(stream)", "pass",
+        "test_staging.py", "compared_on_the_device",
+    ),
+    Mutation(
         "origin-not-subtracted-on-the-host", "harness/model/units.py", "if self.origin is not None:", "if False:",
         "test_staging.py test_force_units.py",
     ),

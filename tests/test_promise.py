@@ -89,13 +89,18 @@ def test_for_all_bodies_those_of_the_least_accelerations_are_compared():
     assert set(promise.least(computed, 3)) == {7, 500, 999}
     generator = np.random.default_rng(4)
     for quantile, kinds in ((0.99, 1), (1, 2)):
-        rows = promise.compared(computed, promise.PAIRS_ON_DEVICE, quantile, generator)
+        rows = compared(computed, quantile, generator)
         assert len(rows) == promise.MOST_ROWS
         least = set(promise.least(computed, promise.MOST_ROWS // 2))
         assert (least <= set(rows)) == (kinds == 2)
         # The others are out of all parts of the bodies.
         assert len(np.unique(rows // 500)) == 10
-    assert_array_equal(promise.compared(computed[:700], promise.PAIRS_ON_DEVICE, 1, generator), np.arange(700))
+    assert_array_equal(compared(computed[:700], 1, generator), np.arange(700))
+
+
+def compared(computed, quantile, generator):
+    pairs = promise.PAIRS_ON_DEVICE
+    return promise.with_least(promise.at_random(len(computed), pairs, quantile, generator), computed, pairs)
 
 
 def test_of_all_bodies_the_fraction_itself_counts_and_for_all_a_single_one_refutes():

@@ -67,7 +67,7 @@ class Queued(HostMemory, CudaToolkit):
 
 
 class QueuedPart(Emulator):
-    """A part on a ``Queued`` GPU: its kernels and copies wait there, or in a stream of their own."""
+    """A part on a ``Queued`` GPU, where its kernels and copies wait; in another stream, only for what that follows."""
 
     queue = None
 
@@ -80,23 +80,42 @@ class QueuedPart(Emulator):
 
     def compile(self, stem, /, **constants):
         kernel = super().compile(stem, **constants)
-        return lambda *given: self.gpu.work.append(lambda: kernel(*given))
+        return lambda *given, stream=None: self._put(stream, lambda: kernel(*given))
 
     def stream(self):
         return deque()
 
-    def _in(self, stream):
-        return self.gpu.work if stream is None else stream
+    def follow(self, stream):
+        passed = []
+        self.gpu.work.append(lambda: passed.append(True))
+        stream.append(passed)
 
     def send(self, array, values, stream):
-        self._in(stream).append(lambda: HostMemory.send(self, array, values, stream))
+        self._put(stream, lambda: HostMemory.send(self, array, values, stream))
 
     def fetch(self, values, array, stream):
-        self._in(stream).append(lambda: HostMemory.fetch(self, values, array, stream))
+        self._put(stream, lambda: HostMemory.fetch(self, values, array, stream))
+
+    def _put(self, stream, does):
+        (self.gpu.work if stream is None else stream).append(does)
+        if stream is not None:
+            self._advance(stream)
+
+    def _advance(self, stream):
+        """Do what does not have to wait, which is as early as a GPU could."""
+        while stream and stream[0] != []:
+            does = stream.popleft()
+            if callable(does):
+                does()
 
     def wait(self, stream):
-        while self._in(stream):
-            self._in(stream).popleft()()
+        if stream is None:
+            self.gpu.wait(None)
+            return
+        self._advance(stream)
+        if stream:
+            self.wait(None)
+            self._advance(stream)
 
 
 @pytest.fixture
@@ -310,7 +329,8 @@ def module_eps():
 @pytest.mark.parametrize("factor", [1.001, 1.1])
 def test_a_sample_is_compared_on_the_device(n, few, factor, queued, monkeypatch):
     monkeypatch.setattr(module, "FEW", few)
-    toolkit, options = queued(summing(factor))
+    launched, sums = [], summing(factor)
+    toolkit, options = queued(lambda *arrays: (launched.append(1), sums(*arrays)))
     asked = []
     between = module._between
     monkeypatch.setattr(
@@ -326,7 +346,7 @@ def test_a_sample_is_compared_on_the_device(n, few, factor, queued, monkeypatch)
         assert [name.split()[0] for name in used.refuted] == ["tensor_half"]
         assert errors.error_max < 1e-4
     else:
-        assert used.sampled_rows == min(n, 1024)
+        assert (used.sampled_rows, len(launched)) == (min(n, 1024), 1)
         assert used.sampled_error == pytest.approx(1e-3, rel=0.02)
         assert errors.error_median == pytest.approx(1e-3, rel=0.02)
         parts = ["choosing", "preparing", "copying to the device", "evaluation", "check", "copying back"]

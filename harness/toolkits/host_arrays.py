@@ -76,7 +76,7 @@ class Crossing:
 
     def __init__(self, toolkit: CudaToolkit, prepared: Prepared, dtype: Any, n: int) -> None:
         """Allocate for the n bodies of a variant in a number type; the toolkit is that of ``HostBodies``."""
-        self._toolkit, self._prepared, self._n = toolkit, prepared, n
+        self._toolkit, self._prepared, self.n = toolkit, prepared, n
         bodies = prepared.bodies
         mass = bodies[3] if isinstance(bodies, tuple) else bodies[:, 3]
         self._bodies = *buffers.columns(bodies), mass, np.int32(buffers.stride(bodies)), np.int32(n)
@@ -87,27 +87,31 @@ class Crossing:
         self._here = toolkit.host_array((n, 3), dtype, pinned=True)
         self.there = toolkit.device_array((n, 3), dtype)
         self._ends = _Least(toolkit, n, 2)
-        self.is_in_units = False
+        self.is_in_units, self._power = False, 0
         self._copied: NDArray[Any] | None = None
 
     @cached_property
     def _beside(self) -> Any:
         return self._toolkit.stream()
 
-    def launch(self, bodies: HostBodies, scaled: Scaled, dtype: Dtype) -> None:
-        """Write the bodies, launch the variant, and write its accelerations as rows; wait for it.
+    def lay_out(self, bodies: HostBodies, scaled: Scaled) -> None:
+        """Queue a kernel that writes the bodies of the variant."""
+        origin = np.zeros(3) if scaled.origin is None else scaled.origin
+        scale = map(np.float64, (*origin, 1 / scaled.length, scaled.mass))
+        self._lay_out(-(-self.n // BLOCK), BLOCK, *bodies.there, *self._bodies, *scale)
+
+    def launch(self, scaled: Scaled, dtype: Dtype) -> None:
+        """Launch the variant, and write its accelerations as rows; wait for it.
 
         These are in the caller's units, and ``is_in_units`` tells that, if the device has all their digits: it makes
         zero of what is not normal. Otherwise they are as the variant has them.
         """
-        origin = np.zeros(3) if scaled.origin is None else scaled.origin
-        scale = map(np.float64, (*origin, 1 / scaled.length, scaled.mass))
-        self._lay_out(-(-self._n // BLOCK), BLOCK, *bodies.there, *self._bodies, *scale)
         self._prepared.launch()
-        power = units.exponent(scaled.mass, scaled.length)
+        self._power = power = units.exponent(scaled.mass, scaled.length)
         smallest, largest = self._written(units.power_of_two(power, dtype))
         self.is_in_units = not scaled.lost(dtype) and units.keeps_digits(dtype, power, smallest, largest)
         if not self.is_in_units:
+            self._power = 0
             self._written(1.0)
         self._copied = None
 
@@ -115,7 +119,7 @@ class Crossing:
         """Write accelerations times a unit; return the sizes without it of the smallest but zero, and the largest."""
         ends = self._ends
         self._as_rows(
-            ends.blocks, BLOCK, *self._pulls, self.there, ends.there, np.int32(self._n), np.float64(unit), NONE
+            ends.blocks, BLOCK, *self._pulls, self.there, ends.there, np.int32(self.n), np.float64(unit), NONE
         )
         ends.queue()
         self._toolkit.wait(None)
@@ -131,7 +135,13 @@ class Crossing:
         def write(part: slice) -> None:
             copied[part] = self._here[part]
 
-        deque(in_blocks(self._n, write, alone=ALONE), maxlen=0)
+        deque(in_blocks(self.n, write, alone=ALONE), maxlen=0)
+
+    def sample(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return some of the accelerations that ``copy`` has copied, as the variant has them."""
+        assert self._copied is not None
+        sample: NDArray[np.float64] = np.ldexp(self._copied[rows].astype(np.float64), -self._power)
+        return sample
 
     def rows(self) -> NDArray[Any]:
         """Return the accelerations in an array that nothing here uses again; a copy, unless there is one of them."""

@@ -48,16 +48,25 @@ class Sample:
         return self.exceeding > self.accepted
 
 
-def compared(computed: Any, pairs: int, quantile: float, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return which of the accelerations ``computed``, shape (n, 3), of NumPy or CuPy, are compared, for so many pairs.
+def at_random(n: int, pairs: int, quantile: float, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Draw those of n bodies that are compared whatever their accelerations are, for so many pairs of bodies.
 
-    They are random ones; of many bodies and for quantile 1, half of them are the least.
+    They are all that are compared, but of many bodies and for quantile 1 half of these.
     """
-    n = len(computed)
     rows = rows_of(n, pairs)
-    if quantile < LARGEST or rows == n:
-        return drawn(n, rows, generator)
-    return np.append(drawn(n, rows - rows // 2, generator), least(computed, rows // 2))
+    return drawn(n, rows if quantile < LARGEST or rows == n else rows - rows // 2, generator)
+
+
+def with_least(random: NDArray[np.int64], computed: Any, pairs: int) -> NDArray[np.int64]:
+    """Add to bodies that were drawn those of the least accelerations, up to as many as are compared of them.
+
+    Args:
+        random: what ``at_random`` returned.
+        computed: the accelerations of all bodies, shape (n, 3), of NumPy or CuPy.
+        pairs: for so many pairs of bodies.
+    """
+    missing = rows_of(len(computed), pairs) - len(random)
+    return np.append(random, least(computed, missing)) if missing else random
 
 
 def rows_of(n: int, pairs: int) -> int:

@@ -54,7 +54,7 @@ class Used:
     ``milliseconds`` are those of each part of the call, of all its choices together: choosing (with what the host finds
     of the bodies), preparing (at a first call), copying to the device (of many bodies before they are known, with what
     the device finds of them), evaluation (of few bodies on CuPy with their way back), check (what it takes longer than
-    the copy beside it) and copying back. What was launched for CuPy arrays and not waited for is queueing.
+    what is done beside it) and copying back. What was launched for CuPy arrays and not waited for is queueing.
     """
 
     variant: str
