@@ -480,7 +480,7 @@ def _launched_across(
     crossing = kept.crossing = kept.crossing or Crossing(part, kept.prepared, opened.real, scaled.n)
     crossing.lay_out(bodies, scaled)
     if random is not None:
-        kept.sums_beside = kept.sums_beside or _row_sums(opened, kept.prepared, scaled.n, len(random), beside=True)
+        kept.sums_beside = kept.sums_beside or _row_sums(opened, kept.prepared, scaled.n, beside=True)
         kept.sums_beside.queue(random, float(opened.real(scaled.eps2)))
     crossing.launch(scaled, opened.dtype)
     laps.lap(used.EVALUATION)
@@ -561,7 +561,7 @@ def _sample(
         computed = (result if valid is None else opened.download(result))[rows]
         exact = _exact_on_host(opened, kept.prepared, rows, eps2)
     else:
-        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, scaled.n, len(rows))
+        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, scaled.n)
         kept.row_sums.queue(rows, eps2)
         computed, exact = kept.row_sums.wait()
     lost = float(scaled.lost(choice.dtype) if valid is None else opened.download(scaled.lost(choice.dtype)))
@@ -579,7 +579,7 @@ def _sums_across(
     assert kept.sums_beside is not None
     sums, rest = [kept.sums_beside], rows[kept.sums_beside.count :]
     if len(rest):
-        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, result.n, len(rest))
+        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, result.n)
         kept.row_sums.queue(rest, eps2)
         sums.append(kept.row_sums)
     result.copy()
@@ -587,8 +587,9 @@ def _sums_across(
     return result.sample(rows), np.concatenate([these.wait()[1] for these in sums])
 
 
-def _row_sums(opened: DeviceToolkit, prepared: Prepared, n: int, rows: int, *, beside: bool = False) -> RowSums:
-    return RowSums(_part_of_cuda(CUPY, "force_on_rows"), prepared, opened.real, n, rows, beside=beside)
+def _row_sums(opened: DeviceToolkit, prepared: Prepared, n: int, *, beside: bool = False) -> RowSums:
+    part, rows = _part_of_cuda(CUPY, "force_on_rows"), promise.rows_of(n, promise.PAIRS_ON_DEVICE)
+    return RowSums(part, prepared, opened.real, n, rows, beside=beside)
 
 
 def _exact_on_host(opened: DeviceToolkit, prepared: Prepared, rows: Any, eps2: float) -> NDArray[np.float64]:

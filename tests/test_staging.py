@@ -357,6 +357,22 @@ def test_a_sample_is_compared_on_the_device(n, few, factor, queued, monkeypatch)
 
 
 @NEEDS_COMPILER
+@pytest.mark.parametrize("few", [3000, 2999])
+def test_arrays_that_are_kept_serve_any_quantile(few, queued, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "FEW", few)
+    _, options = queued(summing(1.001))
+    table = only("cupy", "tensor_half")
+    (of,) = table.measured
+    of.choices[:] = [choice.model_copy(update={"error_median": choice.error_max}) for choice in of.choices]
+    options["table"] = saved(table, tmp_path)
+    position, mass = sphere(3000)
+    for quantile in (1, 0.5, 1, 0.5):
+        _, used = force(position, mass, **options, error=0.01, quantile=quantile, return_choice=True)
+        assert used.sampled_rows == 1024
+        assert used.sampled_error == pytest.approx(1e-3, rel=0.02)
+
+
+@NEEDS_COMPILER
 def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(queued):
     """As a tree that opens cells by the accelerations that its last bodies had."""
     before, launched = [np.zeros((0, 4))], []

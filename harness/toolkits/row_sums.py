@@ -54,12 +54,11 @@ class RowSums:
             BODY_STRIDE=buffers.stride(arrays),
             PULL_STRIDE=buffers.stride(prepared.accelerations),
         )
-        self._groups = -(-most_rows // ROWS)
-        blocks = BESIDE * toolkit.multiprocessors if beside else BLOCKS
-        self._slices = max(1, min(blocks // self._groups, n // LEAST_SLICE))
+        self._blocks = BESIDE * toolkit.multiprocessors if beside else BLOCKS
+        self._slices = 1
         self._rows = toolkit.host_array(most_rows, np.int32, pinned=True)
         self._rows_there = toolkit.device_array(most_rows, np.int32)
-        shape = (1 + self._slices) * most_rows, 3
+        shape = most_rows + max(most_rows, self._blocks * ROWS), 3
         self._result = toolkit.host_array(shape, np.float64, pinned=True)
         self._result_there = toolkit.device_array(shape, np.float64)
         self._queued = self._result
@@ -76,6 +75,7 @@ class RowSums:
         self._rows[:count] = rows
         toolkit.send(self._rows_there, self._rows[:count], stream)
         groups = -(-count // ROWS)
+        self._slices = max(1, min(self._blocks // groups, self._n // LEAST_SLICE))
         sizes = np.int32(self._n), np.int32(count), np.int32(self._slices)
         arrays = *self._columns, self._rows_there, self._result_there
         self._kernel(groups * self._slices, BLOCK, *arrays, *sizes, np.float64(eps2), stream=stream)
