@@ -114,7 +114,8 @@ def judged(computed: Any, exact: NDArray[np.float64], n: int, error: float, quan
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.where((distances == 0) & (sizes == 0), 0.0, distances / sizes)
     exceeding = int(np.count_nonzero(~(errors <= error)))
-    at = float(np.quantile(np.where(np.isnan(errors), np.inf, errors), quantile, method="higher"))
+    place = math.ceil((len(errors) - 1) * quantile)
+    at = float(np.partition(np.where(np.isnan(errors), np.inf, errors), place)[place])
     return Sample(len(errors), at, exceeding, accepted(n, len(errors), quantile))
 
 
