@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -25,6 +25,7 @@ from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, DIRECT_SUM, NUMBA, AxisValue, Dtype, Kernel, Prepared, Source, discover
 from gravbench.toolkits import buffers, forked, parts
 from gravbench.toolkits.devices import family
+from gravbench.toolkits.host_arrays import Crossing, HostBodies
 from gravbench.toolkits.interface import CudaToolkit, DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.toolkits.parts import BLOCK, Part
@@ -43,6 +44,9 @@ KEPT = 8
 
 REMEMBERED = 64
 """Sizes, softenings and questions for which it is remembered which choices kept their promise."""
+
+FEW = 4096
+"""Bodies up to which the host converts them, before it copies them to a GPU: it takes less time than the kernels do."""
 
 _one_at_a_time = ForkLock()
 _last = threading.local()
@@ -105,8 +109,7 @@ def force(
     on_device = is_cupy(arrays["xj"])
     known = _from_table(table, toolkit, on_device=on_device, of_two_sets="xi" in arrays)
     wanted = Wanted(*known, arguments.DTYPES if dtype is None else (dtype,), *accuracy, eps2, checked=checked)
-    scaled = units.scaled(arrays, eps2, on_device=on_device)
-    result, _last.used = (_there if on_device else _here)(scaled, wanted, laps)
+    result, _last.used = (_there if on_device else _here)(arrays, wanted, laps)
     return (result, _last.used) if return_choice else result
 
 
@@ -173,7 +176,7 @@ def _answered(
     n: int,
     laps: Laps,
     choose: Callable[[_Memory], tuple[Choice | None, Dtype]],
-    compute: Callable[[Choice | None, Dtype], Any],
+    compute: Callable[[Choice | None, Dtype, NDArray[np.int64] | None], Any],
     check: Callable[[Choice, Any, NDArray[np.int64]], Sample | None],
 ) -> _Answer:
     """Compute by one choice after another, until one keeps its promise."""
@@ -181,15 +184,17 @@ def _answered(
     while True:
         choice, dtype = choose(memory)
         laps.lap(used.CHOOSING)
-        result = compute(choice, dtype)
         if choice is None or not _is_checked(wanted, choice):
-            return _Answer(result, choice, dtype, checks)
-        rows = promise.compared(result, _pairs(wanted.toolkit), wanted.quantile, memory.generator)
+            return _Answer(compute(choice, dtype, None), choice, dtype, checks)
+        pairs = _pairs(wanted.toolkit)
+        random = promise.at_random(n, pairs, wanted.quantile, memory.generator)
+        result = compute(choice, dtype, random)
+        rows = promise.with_least(random, result.there if isinstance(result, Crossing) else result, pairs)
         sample = check(choice, result, rows)
         laps.lap(used.CHECK)
         if sample and sample.refutes:
             # Some trees open cells by the accelerations of the call before, which may have had other bodies.
-            result = compute(choice, dtype)
+            result = compute(choice, dtype, random)
             sample = check(choice, result, rows)
             laps.lap(used.CHECK)
         if sample:
@@ -209,31 +214,58 @@ def _is_checked(wanted: Wanted, choice: Choice) -> bool:
     return wanted.checked and not discover()[choice.variant].accepted(choice.dtype, choice.axes).of_rounding
 
 
-def _here(scaled: units.Scaled, wanted: Wanted, laps: Laps) -> tuple[Any, Used]:
+def _here(arrays: Mapping[str, Any], wanted: Wanted, laps: Laps) -> tuple[Any, Used]:
     """Compute for arrays on the host; say what was used."""
-    held = tuple(dtype for dtype in wanted.dtypes if scaled.is_held(dtype))
-    if not held:
-        raise InputError(scaled.objection(wanted.dtypes[-1]))
-    kind = Kind(scaled.given["mj"], scaled.given["xj"], scaled.extent)
+    given = units.native(arrays)
     with _one_at_a_time:
+        bodies = _sent(given, wanted, laps)
+        scaled = units.scaled_here(given, wanted.eps2, bodies.extent if bodies else None)
+        held = tuple(dtype for dtype in wanted.dtypes if scaled.is_held(dtype))
+        if not held:
+            raise InputError(scaled.objection(wanted.dtypes[-1]))
+        kind = Kind(given["mj"], given["xj"], scaled.extent)
         answer = _answered(
             wanted,
             scaled.n,
             laps,
             lambda memory: _choose(wanted, held, scaled.n, kind, memory),
-            lambda choice, dtype: _computed_here(scaled, wanted.toolkit, choice, dtype, laps),
-            lambda choice, result, rows: _sample(scaled, wanted, choice, rows, result),
+            lambda choice, dtype, random: _computed_here(scaled, bodies, random, wanted.toolkit, choice, dtype, laps),
+            lambda choice, result, rows: _sample(scaled, wanted, choice, rows, result, laps),
         )
-        result, dtype = answer.result, answer.dtype
-        faint = scaled.faint(dtype, result, wanted.error)
-        if faint is not None:
-            result = _with_more_digits(result, faint, scaled, wanted, dtype, held[-1])
-        result = scaled.restored(result, wanted.dtypes)  # into a new array: the next call writes over the other
+        result, in_float64 = _restored(answer.result, scaled, wanted, answer.dtype, held[-1])
     laps.lap(used.COPYING_BACK)
-    in_float64 = 0 if faint is None else int(faint.sum())
     return result, wanted.used(
-        answer.choice, dtype, scaled.n, result.dtype.name, in_float64, checks=answer.checks, laps=laps
+        answer.choice, answer.dtype, scaled.n, result.dtype.name, in_float64, checks=answer.checks, laps=laps
     )
+
+
+def _sent(given: Mapping[str, Any], wanted: Wanted, laps: Laps) -> HostBodies | None:
+    """Copy many bodies to the device as they are; None where the host converts them first."""
+    n = len(given["mj"])
+    if wanted.toolkit != CUPY or wanted.known is None or n <= FEW:
+        return None
+    bodies = _host_bodies(n, _part_of_cuda(CUPY, "lay_out_bodies").queue)
+    bodies.send(given["xj"], given["mj"])
+    laps.lap(used.COPYING_THERE)
+    return bodies
+
+
+@lru_cache(maxsize=KEPT)
+def _host_bodies(n: int, queue: Any) -> HostBodies:  # noqa: ARG001 - two queues must not share arrays
+    return HostBodies(_part_of_cuda(CUPY, "lay_out_bodies"), n)
+
+
+def _restored(computed: Any, scaled: units.Scaled, wanted: Wanted, dtype: Dtype, larger: Dtype) -> tuple[Any, int]:
+    """Return accelerations in the caller's units in a new array, and how many were computed in ``larger`` again."""
+    if isinstance(computed, Crossing):
+        rows = computed.rows()
+        if computed.is_in_units:
+            return rows, 0
+        computed = rows
+    faint = scaled.faint(dtype, computed, wanted.error)
+    if faint is not None:
+        computed = _with_more_digits(computed, faint, scaled, wanted, dtype, larger)
+    return scaled.restored(computed, wanted.dtypes), 0 if faint is None else int(faint.sum())
 
 
 def _with_more_digits(
@@ -255,8 +287,9 @@ def _with_more_digits(
     return result
 
 
-def _there(scaled: units.Scaled, wanted: Wanted, laps: Laps) -> tuple[Any, Used]:
+def _there(arrays: Mapping[str, Any], wanted: Wanted, laps: Laps) -> tuple[Any, Used]:
     """Compute for arrays on the device, and wait for it to prepare a variant or to check a sample; say what is used."""
+    scaled = units.scaled(arrays, wanted.eps2, on_device=True)
 
     @cache
     def is_held(dtype: Dtype, *, of_any_mass: bool) -> Any:
@@ -272,9 +305,9 @@ def _there(scaled: units.Scaled, wanted: Wanted, laps: Laps) -> tuple[Any, Used]
             scaled.n,
             laps,
             lambda memory: _choose_there(scaled, wanted, memory),
-            lambda choice, dtype: _computed_there(scaled, wanted, choice, dtype, valid(choice, dtype), laps),
+            lambda choice, dtype, _: _computed_there(scaled, wanted, choice, dtype, valid(choice, dtype), laps),
             lambda choice, result, rows: _sample(
-                scaled, wanted, choice, rows, result, valid=valid(choice, choice.dtype)
+                scaled, wanted, choice, rows, result, laps, valid=valid(choice, choice.dtype)
             ),
         )
         choice, dtype = answer.choice, answer.dtype
@@ -329,9 +362,8 @@ def _choose(
     def able(quantile: float) -> list[tuple[Choice, float, float]]:
         key = tuple(dtypes), kind.equal_masses, quantile
         if key not in memory.fitting:
-            memory.fitting[key] = (
-                known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
-            )
+            fitting = known.fitting(n, dtypes, equal_masses=kind.equal_masses, quantile=quantile) if known else []
+            memory.fitting[key] = sorted(fitting, key=lambda entry: entry[2])
         return memory.fitting[key]
 
     fitting = able(quantile)
@@ -340,14 +372,9 @@ def _choose(
             f"quantile is {quantile:g}: the table does not have it for {wanted.toolkit} in {' or '.join(dtypes)}; "
             f"accepted: {', '.join(there)}, or a table of newer records"
         )
-    right = [
-        (seconds, choice)
-        for choice, its_error, seconds in fitting
-        if its_error <= wanted.error and its_error < memory.below and kind.suits(choice.variant, choice.axes)
-    ]
-    if right:
-        choice = min(right, key=lambda pair: pair[0])[1]
-        return choice, choice.dtype
+    for choice, its_error, _ in fitting:
+        if its_error <= wanted.error and its_error < memory.below and kind.suits(choice.variant, choice.axes):
+            return choice, choice.dtype
     for dtype in dtypes:
         if DIRECT_SUM[dtype].max <= wanted.error:
             return None, dtype
@@ -365,10 +392,21 @@ def _choose(
     )
 
 
-def _computed_here(scaled: units.Scaled, toolkit: str, choice: Choice | None, dtype: Dtype, laps: Laps) -> Any:
-    """Compute by a choice, or without one by the kernel for two sets; an array that the next call may write over."""
+def _computed_here(
+    scaled: units.Scaled,
+    bodies: HostBodies | None,
+    random: NDArray[np.int64] | None,
+    toolkit: str,
+    choice: Choice | None,
+    dtype: Dtype,
+    laps: Laps,
+) -> Any:
+    """Compute by a choice, or without one by the kernel for two sets; what the next call may write over.
+
+    For ``bodies`` on the device, what ``random`` ones are compared with is added up there meanwhile.
+    """
     if choice:
-        return _among(scaled, toolkit, choice, laps)
+        return _among(scaled, toolkit, choice, laps, bodies=bodies, random=random)
     result = _between(scaled, None, toolkit, dtype, on_device=False)
     laps.lap(used.EVALUATION)
     return result
@@ -392,14 +430,17 @@ def _among(
     choice: Choice,
     laps: Laps,
     *,
+    bodies: HostBodies | None = None,
+    random: NDArray[np.int64] | None = None,
     valid: Any = None,
     on_device: bool = False,
     waits: bool = True,
 ) -> Any:
     """Compute by a variant, and keep what it has prepared; return accelerations, shape (n, 3).
 
-    Those of arrays on the host may be written over by the next call. Of those on the device, which are all NaN unless
-    ``valid``, a truth value there, a variant that has not been prepared yet sees none.
+    Those of arrays on the host may be written over by the next call; of ``bodies``, they are still on the device. Of
+    arrays on the device, they are all NaN unless ``valid``, a truth value there, and a variant that has not been
+    prepared yet sees none.
     """
     opened = _opened(toolkit, choice.variant, choice.dtype)
     if discover()[choice.variant].on_host:
@@ -412,6 +453,8 @@ def _among(
         laps.lap(used.PREPARING)
     if on_device:
         return _launched_there(opened, kept.prepared, scaled.or_line(valid), laps, waits=waits)
+    if bodies and not kept.prepared.on_host:
+        return _launched_across(opened, kept, scaled, bodies, random, laps)
     return _launched_here(opened, kept, scaled, laps)
 
 
@@ -421,6 +464,27 @@ def _prepared(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled, *, on
     position, mass = (opened.download(sets[name]) if on_device else sets[name] for name in ("xj", "mj"))
     bodies = Bodies(abs(mass), position, np.zeros_like(position), math.sqrt(scaled.eps2))
     return discover()[choice.variant].prepare(opened, bodies, **choice.axes)
+
+
+def _launched_across(
+    opened: DeviceToolkit,
+    kept: _Kept,
+    scaled: units.Scaled,
+    bodies: HostBodies,
+    random: NDArray[np.int64] | None,
+    laps: Laps,
+) -> Crossing:
+    """Launch for bodies that were copied to the device, and return what brings the accelerations back."""
+    assert kept.prepared is not None
+    part = _part_of_cuda(CUPY, "lay_out_bodies")
+    crossing = kept.crossing = kept.crossing or Crossing(part, kept.prepared, opened.real, scaled.n)
+    crossing.lay_out(bodies, scaled)
+    if random is not None:
+        kept.sums_beside = kept.sums_beside or _row_sums(opened, kept.prepared, scaled.n, beside=True)
+        kept.sums_beside.queue(random, float(opened.real(scaled.eps2)))
+    crossing.launch(scaled, opened.dtype)
+    laps.lap(used.EVALUATION)
+    return crossing
 
 
 def _launched_here(opened: DeviceToolkit, kept: _Kept, scaled: units.Scaled, laps: Laps) -> Any:
@@ -437,12 +501,16 @@ def _launched_here(opened: DeviceToolkit, kept: _Kept, scaled: units.Scaled, lap
         buffers.write_bodies(opened, prepared, buffers.host_rows(opened, prepared, scaled))
     laps.lap(used.COPYING_THERE)
     prepared.launch()
+    if kept.staging:
+        sums = _rows(kept.staging.fetch())
+        laps.lap(used.EVALUATION)
+        return sums
     if not on_host:
-        _wait(opened)
+        opened.synchronize()
     laps.lap(used.EVALUATION)
     if on_host:
         return _rows(prepared.accelerations)
-    sums = _rows(kept.staging.fetch()) if kept.staging else buffers.sums(opened, prepared)
+    sums = buffers.sums(opened, prepared)
     laps.lap(used.COPYING_BACK)
     return sums
 
@@ -474,33 +542,54 @@ def _rows(sums: Any) -> Any:
 
 
 def _sample(
-    scaled: units.Scaled, wanted: Wanted, choice: Choice, rows: Any, result: Any, *, valid: Any = None
+    scaled: units.Scaled, wanted: Wanted, choice: Choice, rows: Any, result: Any, laps: Laps, *, valid: Any = None
 ) -> Sample | None:
     """Compare ``rows`` of what a choice computed with sums in float64, and wait; None where nothing is right.
 
-    ``result`` is on the host unless there is ``valid``, a truth value on the device. Bodies of which underflow may lose
-    more than the error are left out: they are computed again in float64, or NaN.
+    ``result`` is on the host, or copied there meanwhile, unless there is ``valid``, a truth value on the device. Bodies
+    of which underflow may lose more than the error are left out: they are computed again in float64, or NaN.
     """
-    n, eps2 = scaled.n, scaled.eps2
     opened = _opened(wanted.toolkit, choice.variant, choice.dtype)
     if valid is not None and not opened.download(valid):
         return None
     kept = _kept_for(opened, choice, scaled)
     assert kept.prepared is not None
-    on_host = kept.prepared.on_host or not (isinstance(opened, CudaToolkit) and opened.queues_copies)
-    if on_host:
+    eps2 = float(opened.real(scaled.eps2))
+    if isinstance(result, Crossing):
+        computed, exact = _sums_across(opened, kept, result, rows, eps2, laps)
+    elif kept.prepared.on_host or not (isinstance(opened, CudaToolkit) and opened.queues_copies):
         computed = (result if valid is None else opened.download(result))[rows]
-        exact = _exact_on_host(opened, kept.prepared, rows, float(opened.real(eps2)))
+        exact = _exact_on_host(opened, kept.prepared, rows, eps2)
     else:
-        kept.row_sums = kept.row_sums or RowSums(
-            _part_of_sums(wanted.toolkit), kept.prepared, opened.real, n, len(rows)
-        )
-        computed, exact = kept.row_sums.of(rows, float(opened.real(eps2)))
+        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, scaled.n)
+        kept.row_sums.queue(rows, eps2)
+        computed, exact = kept.row_sums.wait()
     lost = float(scaled.lost(choice.dtype) if valid is None else opened.download(scaled.lost(choice.dtype)))
     if lost:
         is_left = ~units.is_faint(choice.dtype, computed, lost, wanted.error)
         computed, exact = computed[is_left], exact[is_left]
-    return promise.judged(computed, exact, n, wanted.error, wanted.quantile) if len(computed) else None
+    return promise.judged(computed, exact, scaled.n, wanted.error, wanted.quantile) if len(computed) else None
+
+
+def _sums_across(
+    opened: DeviceToolkit, kept: _Kept, result: Crossing, rows: Any, eps2: float, laps: Laps
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Copy a result to the host; return ``rows`` of it, and in float64, of which the first are being added up."""
+    assert kept.prepared is not None
+    assert kept.sums_beside is not None
+    sums, rest = [kept.sums_beside], rows[kept.sums_beside.count :]
+    if len(rest):
+        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, result.n)
+        kept.row_sums.queue(rest, eps2)
+        sums.append(kept.row_sums)
+    result.copy()
+    laps.lap(used.COPYING_BACK)
+    return result.sample(rows), np.concatenate([these.wait()[1] for these in sums])
+
+
+def _row_sums(opened: DeviceToolkit, prepared: Prepared, n: int, *, beside: bool = False) -> RowSums:
+    part, rows = _part_of_cuda(CUPY, "force_on_rows"), promise.rows_of(n, promise.PAIRS_ON_DEVICE)
+    return RowSums(part, prepared, opened.real, n, rows, beside=beside)
 
 
 def _exact_on_host(opened: DeviceToolkit, prepared: Prepared, rows: Any, eps2: float) -> NDArray[np.float64]:
@@ -535,9 +624,9 @@ def _part(toolkit: str, dtype: Dtype) -> tuple[DeviceToolkit, Kernel]:
 
 
 @cache
-def _part_of_sums(toolkit: str) -> CudaToolkit:
-    """Open once per process: what adds up the sums that samples are compared with."""
-    opened = _open(toolkit, Part("force_on_rows"), "float64")
+def _part_of_cuda(toolkit: str, stem: str) -> CudaToolkit:
+    """Open once per process a part that computes in float64, with CUDA's own primitives."""
+    opened = _open(toolkit, Part(stem), "float64")
     assert isinstance(opened, CudaToolkit)
     keeping_kernels(opened)
     return opened
@@ -563,7 +652,9 @@ class _Kept:
 
     prepared: Prepared | None = None
     staging: Staging | None = None
+    crossing: Crossing | None = None
     row_sums: RowSums | None = None
+    sums_beside: RowSums | None = None
 
 
 def _kept_for(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled) -> _Kept:

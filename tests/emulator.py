@@ -406,7 +406,7 @@ class Emulator(HostMemory):
         function = loaded.entry
         function.restype = ctypes.c_bool
 
-        def kernel(grid, threads, *arguments):
+        def kernel(grid, threads, *arguments, stream=None):  # noqa: ARG001 - everything is done at once
             grid_x, grid_y = grid if isinstance(grid, tuple) else (grid, 1)
             along_x = threads[0] * threads[1] if isinstance(threads, tuple) else threads
             assert along_x <= 1024, f"{stem}: {along_x} threads per block; CUDA has at most 1024"

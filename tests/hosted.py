@@ -23,6 +23,9 @@ class HostMemory:
     def wait(self, stream):
         """Nothing to wait for."""
 
+    def follow(self, stream):
+        """Nothing to wait for."""
+
     def synchronize(self):
         """Nothing to wait for."""
 

@@ -265,6 +265,23 @@ MUTATIONS = (
         "test_staging.py",
     ),
     Mutation(
+        "extent-without-nan", "variants/parts/lay_out_bodies.cu", "one <= other || one != one", "one <= other",
+        "test_staging.py", "not_finite_is_found_on_the_device",
+    ),
+    Mutation(
+        "digits-lost-on-the-device", "harness/toolkits/host_arrays.py",
+        "not scaled.lost(dtype) and units.keeps_digits(dtype, power, smallest, largest)", "not scaled.lost(dtype)",
+        "test_staging.py", "converted_on_the_device",
+    ),
+    Mutation(
+        "faint-bodies-not-computed-again", "harness/toolkits/host_arrays.py",
+        "not scaled.lost(dtype) and units", "units", "test_staging.py", "converted_on_the_device",
+    ),
+    Mutation(
+        "sums-before-the-bodies", "harness/toolkits/row_sums.py", "toolkit.follow(stream)", "pass",
+        "test_staging.py", "compared_on_the_device",
+    ),
+    Mutation(
         "origin-not-subtracted-on-the-host", "harness/model/units.py", "if self.origin is not None:", "if False:",
         "test_staging.py test_force_units.py",
     ),

@@ -89,13 +89,18 @@ def test_for_all_bodies_those_of_the_least_accelerations_are_compared():
     assert set(promise.least(computed, 3)) == {7, 500, 999}
     generator = np.random.default_rng(4)
     for quantile, kinds in ((0.99, 1), (1, 2)):
-        rows = promise.compared(computed, promise.PAIRS_ON_DEVICE, quantile, generator)
+        rows = compared(computed, quantile, generator)
         assert len(rows) == promise.MOST_ROWS
         least = set(promise.least(computed, promise.MOST_ROWS // 2))
         assert (least <= set(rows)) == (kinds == 2)
         # The others are out of all parts of the bodies.
         assert len(np.unique(rows // 500)) == 10
-    assert_array_equal(promise.compared(computed[:700], promise.PAIRS_ON_DEVICE, 1, generator), np.arange(700))
+    assert_array_equal(compared(computed[:700], 1, generator), np.arange(700))
+
+
+def compared(computed, quantile, generator):
+    pairs = promise.PAIRS_ON_DEVICE
+    return promise.with_least(promise.at_random(len(computed), pairs, quantile, generator), computed, pairs)
 
 
 def test_of_all_bodies_the_fraction_itself_counts_and_for_all_a_single_one_refutes():
@@ -269,7 +274,8 @@ def test_sums_of_rows_on_a_gpu_are_those_in_float64(libraries, layout, dtype, n,
     eps2 = float(np.dtype(dtype).type(EPS2))
     given = Bodies(arrays[0][:, 3], arrays[0][:, :3], np.zeros((n, 3)), eps2**0.5)
     for rows in (promise.drawn(n, count, np.random.default_rng(2)), np.array([n - 1])):
-        found, exact = sums.of(rows, eps2)
+        sums.queue(rows, eps2)
+        found, exact = sums.wait()
         assert_array_equal(found, pulls[rows, :3])
         expected = direct_accelerations(given, rows, "float64")
         assert np.abs(exact - expected).max() <= 1e-12 * max(np.abs(expected).max(), 1e-300)

@@ -1,7 +1,8 @@
 """NumPy arrays on their way to a GPU and back: what is queued, what waits for it, and what the next call finds."""
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import Prepared, Tolerance, discover
+from gravbench.toolkits import host_arrays
 from gravbench.toolkits.interface import CudaToolkit
 from gravbench.toolkits.parts import Part
 from hosted import HostMemory
@@ -64,8 +66,60 @@ class Queued(HostMemory, CudaToolkit):
     compiler = ""
 
 
+class QueuedPart(Emulator):
+    """A part on a ``Queued`` GPU, where its kernels and copies wait; in another stream, only for what that follows."""
+
+    queue = None
+
+    def __init__(self, gpu, stem, folder):
+        super().__init__(Part(stem), "float64", folder)
+        self.gpu = gpu
+
+    def host_array(self, shape, dtype, *, pinned):
+        return self.gpu.host_array(shape, dtype, pinned=pinned)
+
+    def compile(self, stem, /, **constants):
+        kernel = super().compile(stem, **constants)
+        return lambda *given, stream=None: self._put(stream, lambda: kernel(*given))
+
+    def stream(self):
+        return deque()
+
+    def follow(self, stream):
+        passed = []
+        self.gpu.work.append(lambda: passed.append(True))
+        stream.append(passed)
+
+    def send(self, array, values, stream):
+        self._put(stream, lambda: HostMemory.send(self, array, values, stream))
+
+    def fetch(self, values, array, stream):
+        self._put(stream, lambda: HostMemory.fetch(self, values, array, stream))
+
+    def _put(self, stream, does):
+        (self.gpu.work if stream is None else stream).append(does)
+        if stream is not None:
+            self._advance(stream)
+
+    def _advance(self, stream):
+        """Do what does not have to wait, which is as early as a GPU could."""
+        while stream and stream[0] != []:
+            does = stream.popleft()
+            if callable(does):
+                does()
+
+    def wait(self, stream):
+        if stream is None:
+            self.gpu.wait(None)
+            return
+        self._advance(stream)
+        if stream:
+            self.wait(None)
+            self._advance(stream)
+
+
 @pytest.fixture
-def queued(monkeypatch, tmp_path):
+def queued(monkeypatch, tmp_path, libraries):
     """Return a toolkit that the force uses for a made-up variant, which ``launch`` computes, and options for it."""
 
     def using(launch, layout="rows", tolerance=None):
@@ -82,15 +136,21 @@ def queued(monkeypatch, tmp_path):
         variant = replace(own, prepare=prepare, tolerance={"float32": tolerance or Tolerance(1e-3, 1e-3)})
         toolkit = Queued(variant, "float32", find(GRAVITY))
         monkeypatch.setattr(module, "_opened", lambda *_: toolkit)
+        opened = cache(lambda _, stem: QueuedPart(toolkit, stem, libraries))
+        monkeypatch.setattr(module, "_part_of_cuda", opened)
         monkeypatch.setattr(module, "discover", lambda: discover() | {"tensor_half": variant})
-        module._kept.cache_clear()
-        module._memory.cache_clear()
+        forget()
         path = saved(only("cupy", "tensor_half"), tmp_path)
         return toolkit, {"toolkit": "cupy", "table": path, "eps2": EPS2}
 
     yield using
-    module._kept.cache_clear()
-    module._memory.cache_clear()
+    forget()
+
+
+def forget():
+    """Let no test find what another one has kept."""
+    for kept in (module._kept, module._memory, module._host_bodies):
+        kept.cache_clear()
 
 
 def copying(arrays, sums):
@@ -102,6 +162,10 @@ def copying(arrays, sums):
         sums[:, :3] = arrays[:, :3]
 
 
+NEEDS_COMPILER = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
+
+
+@NEEDS_COMPILER
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("n", [5, blocks.LEAST_ROWS, 3 * blocks.MOST_ROWS + 7])
 def test_bodies_reach_the_device_and_come_back(n, layout, queued):
@@ -120,6 +184,79 @@ def test_bodies_reach_the_device_and_come_back(n, layout, queued):
         assert_array_equal(result, copy)
         assert pinned == kept[0][2] > 0
     assert not toolkit.work
+
+
+UNITS = {"usual": (1.0, 1.0), "SI": (1.5e11, 2e30), "pulls without digits in float32": (1e15, 1e-10)}
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("kind", ["space", "plane", "far from the origin", "dust", "one place", "float32", "strided"])
+def test_what_is_converted_on_the_device_is_what_the_host_makes_of_it(name, kind, queued, monkeypatch):
+    (length, unit), n = UNITS[name], 5000
+    generator = np.random.default_rng(3)
+    position, mass = generator.normal(size=(n, 3)), generator.uniform(0, 2, n) * (np.arange(n) % 7 > 0)
+    if kind == "plane":
+        position[:, 2] = 0
+    if kind == "far from the origin":
+        position += 1e5
+    if kind == "dust":
+        mass[mass < 1] *= 1e-45
+        position[7] = 0  # of which that stands in for a pull that underflows
+    if kind == "one place":
+        position = np.ones((n, 3))
+    position, mass, eps2 = position * length, mass * unit, EPS2 * length**2
+    if kind == "float32":
+        position, mass = position.astype(np.float32), mass.astype(np.float32)
+    if kind == "strided":
+        position, mass = np.asfortranarray(position), np.repeat(mass, 2)[::2]
+    seen = []
+
+    def launch(arrays, sums):
+        seen.append(arrays.copy())
+        copying(arrays, sums)
+
+    _, options = queued(launch)
+    monkeypatch.setattr(module, "_between", lambda _, pulled, *__, **___: pulled)
+    options |= {"eps2": eps2, "error": 1.0, "checked": False, "return_choice": True}
+    results = []
+    for few in (n, n - 1):
+        monkeypatch.setattr(module, "FEW", few)
+        result, used = force(position, mass, **options)
+        results.append((result, used.result_dtype, used.in_float64))
+        assert (next(iter(used.milliseconds)) == "copying to the device") == (few < n)
+    assert_array_equal(*seen)
+    assert_array_equal(results[0][0], results[1][0])
+    assert results[0][1:] == results[1][1:]
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("n", [1, 300, host_arrays.BLOCK * host_arrays.MOST_BLOCKS + 77])
+def test_an_extent_is_found_on_the_device(n, libraries):
+    generator = np.random.default_rng(4)
+    bodies = host_arrays.HostBodies(Emulator(Part("lay_out_bodies"), "float64", libraries), n)
+    for least in (0.5, -1.0, 0.0, 5e-324):
+        position, mass = generator.normal(size=(n, 3)) + 3, generator.uniform(1, 2, n)
+        mass[n // 2] = least
+        bodies.send(position, mass)
+        expected = units.extent_of(position, mass)
+        for field in fields(expected):
+            assert_array_equal(getattr(bodies.extent, field.name), getattr(expected, field.name), strict=False)
+    bodies.send(position, 0 * mass)
+    assert bodies.extent.lightest == np.inf
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("place", [0, 300, 4999])
+@pytest.mark.parametrize("name", ["xj", "mj"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_found_on_the_device(place, name, value, queued, monkeypatch):
+    monkeypatch.setattr(module, "FEW", 4000)
+    _, options = queued(copying)
+    given = {"xj": np.ones((5000, 3)), "mj": np.ones(5000)}
+    given[name][place] = value
+    with pytest.raises(module.InputError, match=f"{name} have values that are not finite"):
+        force(given["xj"], given["mj"], **options)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, ">f8", np.int64])
@@ -154,10 +291,19 @@ def test_what_is_not_finite_is_found_wherever_it_is(place, name, value):
         units.scaled(given, EPS2, on_device=False)
 
 
-def test_blocks_are_in_order_and_are_all_rows(monkeypatch):
+def test_what_fails_in_a_thread_fails():
+    def work(part):
+        raise ZeroDivisionError(part.start)
+
+    for n in (1, 5 * blocks.LEAST_ROWS):
+        with pytest.raises(ZeroDivisionError):
+            list(blocks.in_blocks(n, work))
+
+
+def test_blocks_are_all_rows(monkeypatch):
     monkeypatch.setattr(blocks, "cores", lambda: 3)
     for n in (1, blocks.LEAST_ROWS, blocks.LEAST_ROWS + 1, 10 * blocks.MOST_ROWS + 3):
-        parts = list(blocks.in_blocks(n, lambda part: part))
+        parts = sorted(blocks.in_blocks(n, lambda part: part), key=lambda part: part.start or 0)
         assert [part.start or 0 for part in parts] == [0, *(part.stop for part in parts[:-1])]
         assert parts[-1].stop == n
         assert all(part.stop - (part.start or 0) <= blocks.MOST_ROWS for part in parts)
@@ -178,12 +324,13 @@ def module_eps():
     return float(np.sqrt(EPS2 / units.length_unit(EPS2**0.5, None) ** 2))
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
-@pytest.mark.parametrize("n", [40, 3000])
+@NEEDS_COMPILER
+@pytest.mark.parametrize(("n", "few"), [(40, 40), (3000, 3000), (3000, 2999)])
 @pytest.mark.parametrize("factor", [1.001, 1.1])
-def test_a_sample_is_compared_on_the_device(n, factor, queued, libraries, monkeypatch):
-    toolkit, options = queued(summing(factor))
-    monkeypatch.setattr(module, "_part_of_sums", lambda _: Emulator(Part("force_on_rows"), "float64", libraries))
+def test_a_sample_is_compared_on_the_device(n, few, factor, queued, monkeypatch):
+    monkeypatch.setattr(module, "FEW", few)
+    launched, sums = [], summing(factor)
+    toolkit, options = queued(lambda *arrays: (launched.append(1), sums(*arrays)))
     asked = []
     between = module._between
     monkeypatch.setattr(
@@ -199,17 +346,34 @@ def test_a_sample_is_compared_on_the_device(n, factor, queued, libraries, monkey
         assert [name.split()[0] for name in used.refuted] == ["tensor_half"]
         assert errors.error_max < 1e-4
     else:
-        assert used.sampled_rows == min(n, 1024)
+        assert (used.sampled_rows, len(launched)) == (min(n, 1024), 1)
         assert used.sampled_error == pytest.approx(1e-3, rel=0.02)
         assert errors.error_median == pytest.approx(1e-3, rel=0.02)
-        assert list(used.milliseconds) == [
-            "choosing", "preparing", "copying to the device", "evaluation", "copying back", "check",
-        ]  # fmt: skip
+        parts = ["choosing", "preparing", "copying to the device", "evaluation", "check", "copying back"]
+        if n > few:
+            parts = ["copying to the device", "choosing", "preparing", "evaluation", "copying back", "check"]
+        assert list(used.milliseconds) == parts
     assert not toolkit.work
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
-def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(queued, libraries, monkeypatch):
+@NEEDS_COMPILER
+@pytest.mark.parametrize("few", [3000, 2999])
+def test_arrays_that_are_kept_serve_any_quantile(few, queued, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "FEW", few)
+    _, options = queued(summing(1.001))
+    table = only("cupy", "tensor_half")
+    (of,) = table.measured
+    of.choices[:] = [choice.model_copy(update={"error_median": choice.error_max}) for choice in of.choices]
+    options["table"] = saved(table, tmp_path)
+    position, mass = sphere(3000)
+    for quantile in (1, 0.5, 1, 0.5):
+        _, used = force(position, mass, **options, error=0.01, quantile=quantile, return_choice=True)
+        assert used.sampled_rows == 1024
+        assert used.sampled_error == pytest.approx(1e-3, rel=0.02)
+
+
+@NEEDS_COMPILER
+def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(queued):
     """As a tree that opens cells by the accelerations that its last bodies had."""
     before, launched = [np.zeros((0, 4))], []
 
@@ -219,7 +383,6 @@ def test_what_depends_on_the_call_before_is_computed_again_before_it_is_refuted(
         before[0] = arrays.copy()
 
     _, options = queued(launch)
-    monkeypatch.setattr(module, "_part_of_sums", lambda _: Emulator(Part("force_on_rows"), "float64", libraries))
     position, mass = sphere(200)
     for count, bodies in ((2, position), (3, position), (5, -position), (6, -position)):
         result, used = force(bodies, mass, **options, error=0.01, return_choice=True)

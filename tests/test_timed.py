@@ -29,7 +29,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.stem_code import BUILT_IN
 from gravbench.model.variant import discover
-from gravbench.toolkits import buffers, parts, row_sums
+from gravbench.toolkits import buffers, host_arrays, parts, row_sums
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import keeping_kernels, open_toolkit
 from gravbench.toolkits.parts import Part
@@ -251,10 +251,11 @@ CONSTANTS = {
         f"-DP={row_sums.BLOCK} -DROWS={row_sums.ROWS} -DSINGLE={single} -DBODY_STRIDE=4 -DPULL_STRIDE=4"
         for single in (0, 1)
     ],
+    "lay_out_bodies": [f"-DP={host_arrays.BLOCK} -DSINGLE={single}" for single in (0, 1)],
 }
-ONLY = {"force_on_rows": ["float64"]}
+ONLY = {"force_on_rows": ["float64"], "lay_out_bodies": ["float64"]}
 """The number types of parts that do not have all."""
-OF_CUPY_ALONE = {"force_on_rows"}
+OF_CUPY_ALONE = {"force_on_rows", "lay_out_bodies"}
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -19,6 +19,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.stem_code import BUILT_IN, CUDA_C, HEADER, SHARED
 from gravbench.model.variant import discover
 from gravbench.packaged import runs_of_the_clone
+from gravbench.toolkits import host_arrays
 from gravbench.toolkits.parts import BLOCK
 from gravbench.toolkits.row_sums import ROWS
 
@@ -33,6 +34,7 @@ CLANG = (
 PARTS: Mapping[str, Mapping[str, int]] = {
     "force_between": {"P": BLOCK},
     "force_on_rows": {"P": BLOCK, "ROWS": ROWS, "SINGLE": 1, "BODY_STRIDE": 4, "PULL_STRIDE": 4},
+    "lay_out_bodies": {"P": host_arrays.BLOCK, "SINGLE": 1},
     "integrate": {"BODY_STRIDE": 4, "ACCELERATION_STRIDE": 4},
 }
 """The constants of the parts, for rows of four numbers."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from queue import SimpleQueue
 from typing import TypeVar
 
 LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 16
@@ -30,14 +31,31 @@ def _pool() -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def in_blocks(n: int, work: Callable[[slice], Made]) -> Iterator[Made]:
-    """Call ``work`` with slices that together are all ``n`` rows; yield what it returns, in the order of the rows.
+def in_blocks(n: int, work: Callable[[slice], Made], alone: int = LEAST_ROWS) -> Iterator[Made]:
+    """Call ``work`` with slices that together are all ``n`` rows; yield what it returns, as soon as it does.
 
-    Up to ``LEAST_ROWS`` rows are one block, in this thread. NumPy's loops over a block let other threads run.
+    Up to ``alone`` rows are one block, in this thread. NumPy's loops over a block let other threads run.
     """
-    if n <= LEAST_ROWS:
-        return iter((work(slice(n)),))
+    if n <= alone:
+        yield work(slice(n))
+        return
     threads = min(MOST_THREADS, cores())
     rows = min(max(n // (2 * threads), LEAST_ROWS), MOST_ROWS)
-    blocks = (slice(first, min(first + rows, n)) for first in range(0, n, rows))
-    return map(work, blocks) if threads == 1 else _pool().map(work, blocks)
+    firsts = iter(range(0, n, rows))
+    made: SimpleQueue[tuple[Made, None] | tuple[None, BaseException]] = SimpleQueue()
+
+    def take_blocks() -> None:
+        for first in firsts:  # of which each thread gets others
+            try:
+                made.put((work(slice(first, min(first + rows, n))), None))
+            except BaseException as error:
+                made.put((None, error))
+
+    # One task for each thread: to wake a thread takes as long as it takes to copy a block.
+    for _ in range(threads):
+        _pool().submit(take_blocks)
+    for _ in range(0, n, rows):
+        result, error = made.get()
+        if error is not None:
+            raise error
+        yield result  # type: ignore[misc]

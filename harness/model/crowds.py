@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gravbench.model.units import Extent, extent_of
 from gravbench.model.variant import Axes, Variant, discover
@@ -18,6 +19,12 @@ MOST_BITS = 21
 """Bits for each coordinate of a cell where a tree has no such axis."""
 FEW_BITS = 10
 """Bits for each coordinate of cells that are looked at first."""
+
+
+@lru_cache(maxsize=8)
+def _sampled(n: int) -> NDArray[np.int64]:
+    """Draw the rows of n bodies that are looked at, in ascending order."""
+    return np.sort(np.random.default_rng(1).integers(n, size=SAMPLE))
 
 
 def is_for_any(variant: Variant) -> bool:
@@ -63,16 +70,17 @@ class Kind:
         """The smallest cells of a random sample of the bodies, shape (SAMPLE, 3)."""
         assert self._extent is not None
         least, most = self._extent.least, self._extent.most
-        rows = np.random.default_rng(1).integers(self.n, size=SAMPLE)
         with np.errstate(over="ignore", invalid="ignore"):  # of numbers on a device that are not finite
             width = (most - least).max()
             scale = (1 << MOST_BITS) / width if width > 1e-300 else 0.0  # which would overflow
-            return ((self._position[rows] - least) * scale).astype(np.int64)
+            return ((self._position.take(_sampled(self.n), axis=0) - least) * scale).astype(np.int64)
 
     def _is_crowded(self, bits: Any) -> bool:
         """Tell whether a cell of a tree with so many bits for each coordinate has a ``CROWD``."""
         if bits not in self._crowded:
-            keys = (self._cells >> MOST_BITS - bits) @ [1 << 2 * MOST_BITS, 1 << MOST_BITS, 1]
-            most = np.unique(keys, return_counts=True)[1].max()
-            self._crowded[bits] = bool(most * self.n > CROWD * SAMPLE)
+            x, y, z = (self._cells >> MOST_BITS - bits).T
+            keys = np.sort((x << 2 * MOST_BITS) + (y << MOST_BITS) + z)
+            # As large a part of the sample as a crowd is of all bodies.
+            few = max(1, CROWD * SAMPLE // self.n)
+            self._crowded[bits] = bool((keys[few:] == keys[:-few]).any())
         return self._crowded[bits]

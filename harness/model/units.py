@@ -11,9 +11,11 @@ A mass unit and the numbers made of it may be scalars on a device, which nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,17 +37,23 @@ FEW, WIDE = 4096, 256
 """Positions beyond which their columns are slower to compare than rows side by side, and so many of these."""
 
 
+_numbers = cache(np.finfo)
+"""What there is to know of a number type, which NumPy makes anew for each question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What one pass over positions and masses on the host finds; NaN where one of them is.
+    """What one pass over positions and masses finds; NaN where one of them is.
 
     ``least`` and ``most`` are the corners of the positions, shape (3,), and ``smallest`` and ``largest`` masses.
+    ``lightest`` is the least absolute value of a mass but zero, infinite if there is none.
     """
 
     least: Any
     most: Any
     smallest: float
     largest: float
+    lightest: float
 
 
 @dataclass(frozen=True)
@@ -86,15 +94,12 @@ class Scaled:
             return array / self.mass
         return (array if self.origin is None else array - self.origin) * (1 / self.length)
 
-    def fill(self, arrays: Any, then: Callable[[slice], None] = lambda _: None) -> None:
-        """Write positions xj and masses in these units, in one pass, into host arrays of a variant: rows or columns.
-
-        ``then`` is called for each block of rows that is written, in their order.
-        """
+    def fill(self, arrays: Any) -> None:
+        """Write positions xj and masses in these units, in one pass, into host arrays of a variant: rows or columns."""
         columns = arrays if isinstance(arrays, tuple) else tuple(arrays.T)
         positions, masses, factor = self.given["xj"], self.given["mj"], 1 / self.length
 
-        def write(part: slice) -> slice:
+        def write(part: slice) -> None:
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 for axis in range(3):
                     column = positions[part, axis]
@@ -102,14 +107,12 @@ class Scaled:
                         column = np.subtract(column, self.origin[axis], dtype=np.float64)
                     np.multiply(column, factor, out=columns[axis][part], dtype=np.float64, casting="same_kind")
                 np.divide(masses[part], self.mass, out=columns[3][part], dtype=np.float64, casting="same_kind")
-            return part
 
-        for part in in_blocks(self.n, write):
-            then(part)
+        deque(in_blocks(self.n, write), maxlen=0)
 
     def is_held(self, dtype: Dtype) -> Any:
         """Tell whether a kernel of this number type can compute with them; on the device for arrays that are there."""
-        return (self.spread <= reach(dtype)) & (self.heaviest <= float(np.finfo(np.float64).max))
+        return (self.spread <= reach(dtype)) & (self.heaviest <= float(_numbers(np.float64).max))
 
     def lost(self, dtype: Dtype) -> Any:
         """Return the most that the acceleration of a body lacks by underflow in a kernel of this number type."""
@@ -176,7 +179,7 @@ class Scaled:
         right = valid & (sizes * accuracy(dtype, error) >= self.lost(dtype))
         result *= unit
         sizes = sizes * unit
-        numbers, doubles = np.finfo(dtype), np.finfo(np.float64)
+        numbers, doubles = _numbers(dtype), _numbers(np.float64)
         least = float(numbers.tiny) / accuracy(dtype, error)
         right = right & ((sizes == 0) | ((sizes >= least) & (sizes <= float(numbers.max))))
         right = right & (unit >= float(doubles.tiny)) & (unit <= float(doubles.max))
@@ -191,7 +194,7 @@ def scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> Scaled
         InputError: on the host, a number is not finite, or no number type holds the differences of positions.
     """
     if not on_device:
-        return _scaled_here(arrays, eps2)
+        return scaled_here(native(arrays), eps2)
     with np.errstate(over="ignore", invalid="ignore"):
         doubles = {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
         spread = spread_there([positions for name, positions in doubles.items() if name != "mj"])
@@ -204,39 +207,61 @@ def scaled(arrays: Mapping[str, Any], eps2: float, *, on_device: bool) -> Scaled
     )
 
 
-def _scaled_here(arrays: Mapping[str, Any], eps2: float) -> Scaled:
+def scaled_here(given: Mapping[str, Any], eps2: float, extent: Extent | None = None) -> Scaled:
+    """Bring ``native`` arrays of the host to units of about 1; ``extent`` is that of bodies j, where it is known.
+
+    Raises:
+        InputError: a number is not finite, or no number type holds the differences of positions.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
-        given = {name: _native(array) for name, array in arrays.items()}
-        extent = extent_of(given["xj"], given["mj"])
+        extent = extent or extent_of(given["xj"], given["mj"])
+        corners = [extent.least, extent.most, *(corners_of(given["xi"]) if "xi" in given else ())]
         first = given["xj"][0].astype(np.float64)
-        corners = [(extent.least, extent.most), *([corners_of(given["xi"])] if "xi" in given else [])]
-        # Of Python, which overflow without a warning; a NaN is the result too.
-        spread = float(np.max([np.maximum(most - first, first - least).max() for least, most in corners]))
-        heaviest = max(extent.largest, -extent.smallest)
-        lightest = extent.smallest
-        if not lightest > 0:
-            sizes = np.abs(given["mj"].astype(np.float64, copy=False))
-            lightest = float(np.where(sizes != 0, sizes, np.inf).min())
+    spread = _spread(first.tolist(), [corner.tolist() for corner in corners])
+    heaviest = max(extent.largest, -extent.smallest)
     _check_finite(given, spread, heaviest)
     is_moved = max(map(abs, first.tolist())) >= 2 * spread
     origin = origin_of(first, spread) if is_moved else None
     length, mass = length_unit(math.sqrt(eps2), spread), _power_of_two(heaviest) if heaviest else 1.0
-    in_units = spread / length, heaviest / mass, lightest / mass
+    in_units = spread / length, heaviest / mass, extent.lightest / mass
     return Scaled(given, origin, eps2 / length / length, length, mass, *in_units, extent)
 
 
-def _native(array: Any) -> Any:
-    """Return numbers that one pass can scale: float32 or float64 as the processor has them."""
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+def _spread(first: Sequence[float], corners: Sequence[Sequence[float]]) -> float:
+    """Return the largest coordinate of positions in these corners relative to the first; NaN if any is not finite."""
+    # Numbers of Python overflow without a warning.
+    apart = [abs(at - from_) for corner in corners for at, from_ in zip(corner, first, strict=True)]
+    return max(apart) if all(map(math.isfinite, chain(first, *corners))) else math.nan
+
+
+def native(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return numbers that one pass can scale: float32 or float64 as the processor has them; infinite beyond these."""
+    return {name: array if array.dtype in _NATIVE else _as_float64(array) for name, array in arrays.items()}
+
+
+_NATIVE = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+
+
+def _as_float64(array: Any) -> Any:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(np.float64)
 
 
 def extent_of(positions: Any, masses: Any) -> Extent:
     """Find the extent of bodies on the host in one pass."""
 
     def of_part(part: slice) -> Extent:
-        return Extent(*corners_of(positions[part]), float(masses[part].min()), float(masses[part].max()))
+        smallest, largest = float(masses[part].min()), float(masses[part].max())
+        lightest = smallest if smallest > 0 else lightest_of(masses[part])
+        return Extent(*corners_of(positions[part]), smallest, largest, lightest)
 
     return reduce(_together, in_blocks(len(masses), of_part))
+
+
+def lightest_of(masses: Any) -> float:
+    """Return the least absolute value of masses on the host but zero, infinite if there is none."""
+    sizes = np.abs(masses)
+    return float(np.where(sizes != 0, sizes, np.inf).min())
 
 
 def _together(first: Extent, second: Extent) -> Extent:
@@ -246,21 +271,25 @@ def _together(first: Extent, second: Extent) -> Extent:
         np.maximum(first.most, second.most),
         float(np.minimum(first.smallest, second.smallest)),
         float(np.maximum(first.largest, second.largest)),
+        float(np.minimum(first.lightest, second.lightest)),
     )
 
 
 def corners_of(positions: Any) -> tuple[Any, Any]:
     """Return the least and the largest coordinates of positions, shape (n, 3), as float64."""
-    least = most = positions
     if len(positions) > FEW and positions.flags.c_contiguous:
         # Rows side by side, which NumPy compares several at a time.
         wide, rest = positions[: len(positions) // WIDE * WIDE].reshape(-1, 3 * WIDE), positions[-WIDE:]
         least = np.minimum(wide.min(axis=0).reshape(-1, 3), rest)
         most = np.maximum(wide.max(axis=0).reshape(-1, 3), rest)
-    return (
-        np.array([np.minimum.reduce(column) for column in least.T], np.float64),
-        np.array([np.maximum.reduce(column) for column in most.T], np.float64),
-    )
+        return _columns(least).min(axis=1), _columns(most).max(axis=1)
+    columns = _columns(positions)
+    return columns.min(axis=1), columns.max(axis=1)
+
+
+def _columns(positions: Any) -> Any:
+    """Copy the x, y and z of positions side by side, as float64: NumPy compares several at a time."""
+    return np.ascontiguousarray(positions.T, np.float64)
 
 
 def spread_there(sets: Sequence[Any]) -> Any:
@@ -307,9 +336,10 @@ def mass_unit(largest: Any) -> Any:
     return largest / (2 * fraction + is_zero) + is_zero
 
 
+@cache
 def reach(dtype: Dtype) -> float:
     """Return the spread within which the inverse cube of a distance stays above zero, on which variants rely."""
-    return float(np.cbrt(1 / np.float64(np.finfo(dtype).tiny))) / 4
+    return float(np.cbrt(1 / np.float64(_numbers(dtype).tiny))) / 4
 
 
 def most_lost(dtype: Dtype, eps: float, spread: Any, lightest: Any, n: int) -> Any:
@@ -326,7 +356,7 @@ def most_lost(dtype: Dtype, eps: float, spread: Any, lightest: Any, n: int) -> A
         lightest: the smallest mass but zero; infinite if there is none.
         n: the bodies that pull.
     """
-    numbers = np.finfo(dtype)
+    numbers = _numbers(dtype)
     tiny, least = float(numbers.tiny), float(numbers.tiny) / float(numbers.eps)  # the latter has all digits
     # Two bodies may be in opposite corners.
     distance2 = 12 * spread * spread + eps * eps
@@ -358,28 +388,47 @@ def multiplied(accelerations: Any, dtype: Dtype, power: int) -> tuple[Any, float
 
     Returns it, and the smallest and the largest size of its numbers; NaN where one of them is.
     """
-    real, numbers = np.dtype(dtype).type, np.finfo(dtype)
-    result = np.empty(accelerations.shape, dtype)
-    has_power = numbers.minexp <= power < numbers.maxexp  # elsewhere that is no normal number
+    real = np.dtype(dtype).type
+    result, unit = np.empty(accelerations.shape, dtype), power_of_two(power, dtype)
 
     def write(part: slice) -> tuple[float, float]:
         with np.errstate(over="ignore", under="ignore"):
             for axis in range(3):
                 column = accelerations[part, axis]
-                if has_power:
-                    np.multiply(column, real(2.0**power), out=result[part, axis])
+                if not math.isnan(unit):
+                    np.multiply(column, real(unit), out=result[part, axis])
                 else:
                     np.ldexp(column.astype(dtype), power, out=result[part, axis])
             sizes = np.abs(result[part])
             return float(sizes.min()), float(sizes.max())
 
-    ends = np.array(list(in_blocks(len(result), write)))
-    return result, float(ends[:, 0].min()), float(ends[:, 1].max())
+    smallest, largest = zip(*in_blocks(len(result), write), strict=True)
+    return result, float(reduce(np.minimum, smallest)), float(reduce(np.maximum, largest))
+
+
+def power_of_two(power: int, dtype: Any) -> float:
+    """Return 2^power, NaN where that is no normal number of a type."""
+    numbers = _numbers(dtype)
+    return 2.0**power if numbers.minexp <= power < numbers.maxexp else math.nan
+
+
+def keeps_digits(dtype: Dtype, power: int, smallest: float, largest: float) -> bool:
+    """Tell whether accelerations times 2^power keep their digits on a device, which makes zero of what is not normal.
+
+    Args:
+        dtype: the number type of both.
+        power: an exponent.
+        smallest: the size of the smallest acceleration but zero, by its largest component; NaN where any is.
+        largest: that of the largest.
+    """
+    numbers, unit = _numbers(dtype), power_of_two(power, dtype)
+    # What a smaller component of the smallest loses is less than its rounding.
+    return bool(smallest * unit >= float(numbers.tiny) / float(numbers.eps) and largest * unit <= float(numbers.max))
 
 
 def _is_normal(dtype: Dtype, smallest: float, largest: float) -> bool:
     """Tell whether all numbers of these sizes are finite and have all their digits."""
-    numbers = np.finfo(dtype)
+    numbers = _numbers(dtype)
     return bool(smallest >= numbers.tiny and largest <= numbers.max)
 
 
@@ -388,7 +437,7 @@ def holds(dtype: Dtype, accelerations: Any, power: int) -> bool:
 
     Of a body, the largest component counts: what others lose is little beside it.
     """
-    numbers = np.finfo(dtype)
+    numbers = _numbers(dtype)
     largest = np.float64(max(accelerations.max(), -accelerations.min()))
     if not largest > 0:
         return True

@@ -235,6 +235,9 @@ class CupyToolkit(SeveralToolkit):
     def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
         array.data.copy_to_host_async(values.ctypes.data, values.nbytes, stream)
 
+    def follow(self, stream: Any) -> None:
+        stream.wait_event(self.cupy.cuda.get_current_stream().record())
+
     def argsort(self, keys: Any) -> Any:
         return self.cupy.argsort(keys)
 

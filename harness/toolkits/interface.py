@@ -437,6 +437,10 @@ class CudaToolkit(GpuToolkit):
         """Wait until everything in a stream is done; None is the one that launches go into (``queues_copies``)."""
         stream.synchronize()
 
+    def follow(self, stream: Any) -> None:
+        """Have a stream wait for what has been queued in the one that launches go into, where it ``queues_copies``."""
+        raise NotImplementedError(f"{self.name} has no streams that wait for its own")
+
     def argsort(self, keys: Any) -> Any:  # noqa: ARG002
         """Queue a stable sort of a device array of unsigned integers, shape (n,).
 

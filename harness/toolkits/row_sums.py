@@ -17,6 +17,8 @@ ROWS = 4
 """Rows that a block adds up together."""
 BLOCKS = 1024
 """Blocks that fill a GPU: so many slices of the bodies are summed apart."""
+BESIDE = 2
+"""Blocks per multiprocessor beside other kernels: two keep its units for float64 busy."""
 LEAST_SLICE = 4 * BLOCK
 """Bodies of a slice, at least."""
 
@@ -24,7 +26,9 @@ LEAST_SLICE = 4 * BLOCK
 class RowSums:
     """Adds up what all bodies of a prepared variant do to some of them; keeps its arrays from one call to the next."""
 
-    def __init__(self, toolkit: CudaToolkit, prepared: Prepared, dtype: Any, n: int, most_rows: int) -> None:
+    def __init__(
+        self, toolkit: CudaToolkit, prepared: Prepared, dtype: Any, n: int, most_rows: int, *, beside: bool = False
+    ) -> None:
         """Compile for a layout, and allocate.
 
         Args:
@@ -33,7 +37,11 @@ class RowSums:
             dtype: the number type of both.
             n: the bodies.
             most_rows: as many rows are asked for at most.
+            beside: add up in a stream beside the current one, in so few blocks that other kernels have room.
         """
+        self._stream = toolkit.stream() if beside else None
+        self.count = 0
+        """The rows that were queued last."""
         self._toolkit, self._prepared, self._n = toolkit, prepared, n
         arrays = prepared.bodies
         mass = arrays[3] if isinstance(arrays, tuple) else arrays[:, 3]
@@ -46,29 +54,39 @@ class RowSums:
             BODY_STRIDE=buffers.stride(arrays),
             PULL_STRIDE=buffers.stride(prepared.accelerations),
         )
-        self._groups = -(-most_rows // ROWS)
-        self._slices = max(1, min(BLOCKS // self._groups, n // LEAST_SLICE))
+        self._blocks = BESIDE * toolkit.multiprocessors if beside else BLOCKS
+        self._slices = 1
         self._rows = toolkit.host_array(most_rows, np.int32, pinned=True)
         self._rows_there = toolkit.device_array(most_rows, np.int32)
-        shape = (1 + self._slices) * most_rows, 3
+        shape = most_rows + max(most_rows, self._blocks * ROWS), 3
         self._result = toolkit.host_array(shape, np.float64, pinned=True)
         self._result_there = toolkit.device_array(shape, np.float64)
+        self._queued = self._result
 
-    def of(self, rows: NDArray[np.int64], eps2: float) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return the accelerations of ``rows`` by the variant, and in float64, each of shape (rows, 3); wait for them.
+    def queue(self, rows: NDArray[np.int64], eps2: float) -> None:
+        """Add up what all bodies do to ``rows``, in float64, behind what is queued; ``wait`` returns it.
 
         Bodies and ``eps2`` are those that the variant has, rounded to its number type.
         """
-        toolkit, count = self._toolkit, len(rows)
+        toolkit, stream = self._toolkit, self._stream
+        self.count = count = len(rows)
+        if stream is not None:
+            toolkit.follow(stream)
         self._rows[:count] = rows
-        toolkit.send(self._rows_there, self._rows[:count], None)
+        toolkit.send(self._rows_there, self._rows[:count], stream)
         groups = -(-count // ROWS)
+        self._slices = max(1, min(self._blocks // groups, self._n // LEAST_SLICE))
         sizes = np.int32(self._n), np.int32(count), np.int32(self._slices)
-        self._kernel(
-            groups * self._slices, BLOCK, *self._columns, self._rows_there, self._result_there, *sizes, np.float64(eps2)
-        )
-        result = self._result[: (1 + self._slices) * count]
-        toolkit.fetch(result, self._result_there, None)
-        toolkit.wait(None)
-        computed, *slices = result.reshape(1 + self._slices, count, 3)
-        return computed.copy(), np.sum(slices, axis=0)
+        arrays = *self._columns, self._rows_there, self._result_there
+        self._kernel(groups * self._slices, BLOCK, *arrays, *sizes, np.float64(eps2), stream=stream)
+        self._queued = self._result[: (1 + self._slices) * count]
+        toolkit.fetch(self._queued, self._result_there, stream)
+
+    def wait(self) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return the accelerations of the queued rows by the variant, and in float64, each of shape (rows, 3).
+
+        Those of the variant are what it had computed by then.
+        """
+        self._toolkit.wait(self._stream)
+        computed, *slices = self._queued.reshape(1 + self._slices, -1, 3)
+        return computed.copy(), sum(slices[1:], slices[0].copy())

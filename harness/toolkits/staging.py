@@ -26,17 +26,13 @@ class Staging:
         return self._toolkit.host_array(arrays.shape, arrays.dtype, pinned=True)
 
     def send(self, scaled: Scaled) -> None:
-        """Write the bodies and queue their copies, each block of rows as soon as it is written.
+        """Write the bodies and queue their copies.
 
         What the call before queued has ended: it waited for its result.
         """
-        pairs = list(zip(_several(self._prepared.bodies), _several(self._bodies), strict=True))
-
-        def then(part: slice) -> None:
-            for array, values in pairs:
-                self._toolkit.send(array[part], values[part], None)
-
-        scaled.fill(self._bodies, then)
+        scaled.fill(self._bodies)
+        for array, values in zip(_several(self._prepared.bodies), _several(self._bodies), strict=True):
+            self._toolkit.send(array, values, None)
 
     def fetch(self) -> tuple[NDArray[Any], ...] | NDArray[Any]:
         """Copy the sums in the variant's layout, and wait; valid until the next call."""

@@ -48,16 +48,25 @@ class Sample:
         return self.exceeding > self.accepted
 
 
-def compared(computed: Any, pairs: int, quantile: float, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return which of the accelerations ``computed``, shape (n, 3), of NumPy or CuPy, are compared, for so many pairs.
+def at_random(n: int, pairs: int, quantile: float, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Draw those of n bodies that are compared whatever their accelerations are, for so many pairs of bodies.
 
-    They are random ones; of many bodies and for quantile 1, half of them are the least.
+    They are all that are compared, but of many bodies and for quantile 1 half of these.
     """
-    n = len(computed)
     rows = rows_of(n, pairs)
-    if quantile < LARGEST or rows == n:
-        return drawn(n, rows, generator)
-    return np.append(drawn(n, rows - rows // 2, generator), least(computed, rows // 2))
+    return drawn(n, rows if quantile < LARGEST or rows == n else rows - rows // 2, generator)
+
+
+def with_least(random: NDArray[np.int64], computed: Any, pairs: int) -> NDArray[np.int64]:
+    """Add to bodies that were drawn those of the least accelerations, up to as many as are compared of them.
+
+    Args:
+        random: what ``at_random`` returned.
+        computed: the accelerations of all bodies, shape (n, 3), of NumPy or CuPy.
+        pairs: for so many pairs of bodies.
+    """
+    missing = rows_of(len(computed), pairs) - len(random)
+    return np.append(random, least(computed, missing)) if missing else random
 
 
 def rows_of(n: int, pairs: int) -> int:
@@ -67,8 +76,13 @@ def rows_of(n: int, pairs: int) -> int:
 
 def drawn(n: int, rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Draw a random body out of each of so many equal parts of n bodies."""
-    edges = np.linspace(0, n, rows + 1).astype(np.int64)
+    edges = _edges(n, rows)
     return generator.integers(edges[:-1], edges[1:])
+
+
+@lru_cache(maxsize=64)
+def _edges(n: int, parts: int) -> NDArray[np.int64]:
+    return np.linspace(0, n, parts + 1).astype(np.int64)
 
 
 def least(computed: Any, count: int) -> NDArray[np.int64]:
@@ -96,10 +110,16 @@ def judged(computed: Any, exact: NDArray[np.float64], n: int, error: float, quan
 
     A relative error is |computed - exact| / |exact|; of what is exactly zero it is zero or infinite. A NaN exceeds all.
     """
-    distances = np.linalg.norm(np.subtract(computed, exact, dtype=np.float64), axis=1)
-    sizes = np.linalg.norm(exact, axis=1)
+    distances, sizes = _lengths(np.subtract(computed, exact, dtype=np.float64)), _lengths(exact)
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.where((distances == 0) & (sizes == 0), 0.0, distances / sizes)
     exceeding = int(np.count_nonzero(~(errors <= error)))
-    at = float(np.quantile(np.nan_to_num(errors, nan=np.inf, posinf=np.inf), quantile, method="higher"))
+    place = math.ceil((len(errors) - 1) * quantile)
+    at = float(np.partition(np.where(np.isnan(errors), np.inf, errors), place)[place])
     return Sample(len(errors), at, exceeding, accepted(n, len(errors), quantile))
+
+
+def _lengths(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return those of vectors, shape (rows, 3)."""
+    lengths: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    return lengths

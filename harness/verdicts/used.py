@@ -51,9 +51,10 @@ class Used:
     ``sampled_rows`` accelerations were compared with sums in float64, 0 where none were; ``sampled_error`` is their
     error at the ``quantile``. ``refuted`` names the choices whose samples had larger errors than the call accepts.
 
-    ``milliseconds`` are those of each part of the call, of all its choices together: choosing (with what is found of
-    the bodies), preparing (at a first call), copying to the device, evaluation, check and copying back. What was
-    launched for CuPy arrays and not waited for is queueing.
+    ``milliseconds`` are those of each part of the call, of all its choices together: choosing (with what the host finds
+    of the bodies), preparing (at a first call), copying to the device (of many bodies before they are known, with what
+    the device finds of them), evaluation (of few bodies on CuPy with their way back), check (what it takes longer than
+    what is done beside it) and copying back. What was launched for CuPy arrays and not waited for is queueing.
     """
 
     variant: str
