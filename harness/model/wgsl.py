@@ -24,6 +24,16 @@ SUBGROUPS = "enable subgroups;"
 _LOOP = re.compile(r"( *)for \(var (\w+) = 0; \2 < (\w+); \2\+\+\) \{ +// unrolled")
 
 
+def entry_points(text: str, kernel: str) -> list[str]:
+    """Name what one launch of a kernel runs, one behind the other: ``kernel`` and, where it is there, ``kernel_then``.
+
+    WebGPU orders what blocks do only from one dispatch to the next, so what needs the results of all blocks is an entry
+    point of its own. It has as many blocks, and the same arrays and numbers.
+    """
+    then = f"{kernel}_then"
+    return [kernel, *([then] if re.search(rf"^fn {then}\(", text, re.MULTILINE) else [])]
+
+
 def source(path: Path, interaction: Interaction) -> str:
     """Join the interaction in WGSL and a file of WGSL, without the constants: the code that identifies a kernel."""
     return f"{interaction.wgsl_source()}\n{files.text(path)}"

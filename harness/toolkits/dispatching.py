@@ -117,14 +117,14 @@ def _grouped(dispatches: list[Dispatch]) -> list[list[Dispatch]]:
 class Kernel:
     """A kernel of WGSL, compiled at its first launch, which says how many threads its blocks have.
 
-    ``compiled`` returns the pipeline for so many. ``launch`` is the last one.
+    ``compiled`` returns the pipelines for so many, which each launch runs one behind the other. ``launch`` is the last.
     """
 
     queue: Queue
-    compiled: Callable[[int], Any]
+    compiled: Callable[[int], list[Any]]
     launch: Launch = field(default_factory=lambda: Launch(0, 0))
-    _pipelines: dict[int, Any] = field(default_factory=dict)
-    _bound: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
+    _pipelines: dict[int, list[Any]] = field(default_factory=dict)
+    _bound: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     _block_seconds: dict[tuple[Any, ...], float] = field(default_factory=dict)
 
     def __call__(self, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
@@ -138,12 +138,17 @@ class Kernel:
             self._pipelines[threads] = self.compiled(threads)
         arrays = [argument for argument in arguments if isinstance(argument, Array)]
         numbers = b"".join(np.asarray(argument).tobytes() for argument in arguments if not isinstance(argument, Array))
+        for pipeline in self._pipelines[threads]:
+            self._run(pipeline, grid, arrays, numbers)
+
+    def _run(self, pipeline: Any, grid: int, arrays: list[Array], numbers: bytes) -> None:
+        """Let all blocks of a pipeline wait, or those that were not run to find out how long they take."""
 
         def part(first: int, blocks: int, seconds: float = LONGEST) -> Dispatch:
-            values = np.int32(first).tobytes() + numbers
-            return Dispatch(self._pipelines[threads], self._bind(threads, arrays, values), blocks, seconds)
+            bound = self._bind(pipeline, arrays, np.int32(first).tobytes() + numbers)
+            return Dispatch(pipeline, bound, blocks, seconds)
 
-        shape = (grid, threads, *(array.shape for array in arrays))
+        shape = (pipeline, grid, *(array.shape for array in arrays))
         first = 0
         if shape not in self._block_seconds:
             first, self._block_seconds[shape] = _tried(self.queue, part, grid)
@@ -153,12 +158,11 @@ class Kernel:
             blocks = min(at_once, grid - begin)
             self.queue.add(part(begin, blocks, blocks * each))
 
-    def _bind(self, threads: int, arrays: list[Array], values: bytes) -> Any:
-        key = (threads, values, *map(id, arrays))
+    def _bind(self, pipeline: Any, arrays: list[Array], values: bytes) -> Any:
+        key = (pipeline, values, *arrays)
         if key not in self._bound:
-            # The arrays are kept, for another might get the place in memory that the key holds.
-            self._bound[key] = (_bound(self.queue.device, self._pipelines[threads], arrays, values), *arrays)
-        return self._bound[key][0]
+            self._bound[key] = _bound(self.queue.device, pipeline, arrays, values)
+        return self._bound[key]
 
 
 def _tried(queue: Queue, part: Callable[[int, int], Dispatch], grid: int) -> tuple[int, float]:

@@ -185,14 +185,14 @@ class WgpuToolkit(DeviceToolkit):
         if not path.exists():
             raise InputError(f"{stem} has no kernel for {self.name}: there is no {path.name}")
 
-        def compiled(threads: int) -> Any:
+        def compiled(threads: int) -> list[Any]:
             text = wgsl.kernel_text(path, self.interaction, {**constants, wgsl.THREADS: threads})
-            return self._pipeline(stem, text, threads)
+            return self._pipelines(stem, text, threads)
 
         return dispatching.Kernel(self._queue, compiled)
 
-    def _pipeline(self, kernel: str, text: str, threads: int) -> Any:
-        """Compile a kernel of a text for blocks of so many threads.
+    def _pipelines(self, kernel: str, text: str, threads: int) -> list[Any]:
+        """Compile what a launch of a kernel runs, for blocks of so many threads.
 
         Raises:
             ToolkitMissingError: the device lacks what it needs.
@@ -205,8 +205,8 @@ class WgpuToolkit(DeviceToolkit):
         with compiling(self):
             # Naga knows the functions of subgroups, and not the line that asks for them.
             module = self._device.create_shader_module(code=text.replace(wgsl.SUBGROUPS, ""))
-            stage = {"module": module, "entry_point": kernel}
-            return self._device.create_compute_pipeline(layout="auto", compute=stage)
+            stages = [{"module": module, "entry_point": name} for name in wgsl.entry_points(text, kernel)]
+            return [self._device.create_compute_pipeline(layout="auto", compute=stage) for stage in stages]
 
     def synchronize(self) -> None:
         self._queue.wait()
