@@ -86,7 +86,7 @@ FAMILY = WgpuFamily()
 
 @cache
 def _adapters() -> list[Any]:
-    """List the adapters, those that compute on the processor last; OpenGL's are left out, which lack compute kernels."""
+    """List the adapters but those of OpenGL, which lack compute kernels; those that compute on the processor last."""
     import wgpu
     from wgpu.backends.wgpu_native.extras import set_instance_extras
 
@@ -148,7 +148,10 @@ class WgpuToolkit(DeviceToolkit):
         ENTRY.load()
         self._adapter, self._device, ticking = _opened(FAMILY.shown)
         self.has_own_clock = ticking is not None
-        self._queries, self._ticks = _timestamps(self._device, 2) if self.has_own_clock else (None, None)
+        self._queries: Any = None
+        self._ticks: Any = None
+        if self.has_own_clock:
+            self._queries, self._ticks = _timestamps(self._device, 2)
         self._queue = Queue(self._device, self._queries)
         self.resolution = SUBMITTING if ticking is None else ticking
 
