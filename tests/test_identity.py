@@ -367,7 +367,7 @@ CUDA_C = {"cupy", "pycuda"}
         ("tiled", ("  if (begin + thread < n) tile", "  if (begin + thread <= n) tile"), CUDA_C),
         ("tiled", ("cuda.libdevice.rsqrtf if", "cuda.libdevice.frsqrt_rn if"), {"numba", "mlir"}),
         ("tiled", ("(grid, block or p, own", "(grid, p, own"), {*CUDA_C, "numba", "mlir", "wgpu"}),
-        ("tiled", ("P=p, UNROLL=unroll, COLUMNS", "P=2 * p, UNROLL=unroll, COLUMNS"), {*CUDA_C, "numba", "mlir", "wgpu"}),
+        ("tiled", ("P=p, UNROLL=unroll, COL", "P=2 * p, UNROLL=unroll, COL"), {*CUDA_C, "numba", "mlir", "wgpu"}),
         ("tiled", ("return load(array, k) + (", "return load(array, k) + 1 * ("), {"mlir"}),
         ("tiled", ("cycle = min(round(1 / fraction), bodies.n)", "cycle = 1"), set()),
         ("tiled", ('"split", P=p, Q=q', '"split", P=2 * p, Q=q'), set()),
