@@ -313,3 +313,22 @@ def test_a_comparison_with_a_software_adapter_says_so():
     (note,) = notes_of_software([(hardware, software), (software, software)])
     assert note == "1 case compares a software adapter, whose driver computes on the processor, with another device"
     assert notes_of_software([(hardware, hardware), (software, software)]) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        (
+            "interact(sums, own",
+            "interakt(sums, own",
+            r"^no definition in scope for identifier: `interakt`: sums = interakt\(",
+        ),
+        ("const UNROLL: i32 = 4", "const UNROLL: i32 = 5", r"^`const_assert` failure: const_assert P % UNROLL == 0;$"),
+        ("fn tiled(", "fn tilted(", "^Unable to find entry point 'tiled'$"),
+    ],
+)
+def test_a_text_that_is_refused_is_one_sentence_with_its_line(toolkit, right, wrong, said):
+    (made,) = texts(VARIANTS["tiled"], {"p": 64, "unroll": 4}, find(GRAVITY))
+    assert right in made.text
+    with pytest.raises(wgpu_toolkit.WgslError, match=said):
+        toolkit("tiled")._pipelines("tiled", made.text.replace(right, wrong), 64)

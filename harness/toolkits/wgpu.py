@@ -7,6 +7,7 @@ and has no float64. A driver that computes on the processor is a device as well,
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -137,6 +138,20 @@ def _period(device: Any) -> float:
     return 1e-9 * float(lib.wgpuQueueGetTimestampPeriod(device.queue._internal))
 
 
+class WgslError(RuntimeError):
+    """A text of WGSL is refused; the message says why, and quotes the line."""
+
+
+def _refusal(said: str, text: str) -> str:
+    """Make a sentence of what wgpu-native says of a text: its last reason, and the line of the text that it names."""
+    reasons = [line.strip(" =") for line in said.splitlines() if line.strip() and "─" not in line and "│" not in line]
+    named = re.search(r"wgsl:(\d+):", said)
+    problem = (
+        reasons[-1] if named is None else next(line for line in reasons if "error:" in line).partition("error: ")[2]
+    )
+    return problem + (f": {text.splitlines()[int(named[1]) - 1].strip()}" if named else "")
+
+
 class WgpuToolkit(DeviceToolkit):
     """The adapter that this process was given."""
 
@@ -199,17 +214,23 @@ class WgpuToolkit(DeviceToolkit):
 
         Raises:
             ToolkitMissingError: the device lacks what it needs.
+            WgslError: the text is refused.
         """
         most = self._device.limits[MOST_THREADS]
         if threads > most:
             raise ToolkitMissingError(f"a block of {threads:,} threads; this device takes at most {most:,}")
         if wgsl.SUBGROUPS in text and SUBGROUPS not in self._device.features:
             raise ToolkitMissingError("this device has no subgroups")
+        from wgpu import GPUError
+
         with compiling(self):
-            # Naga knows the functions of subgroups, and not the line that asks for them.
-            module = self._device.create_shader_module(code=text.replace(wgsl.SUBGROUPS, ""))
-            stages = [{"module": module, "entry_point": name} for name in wgsl.entry_points(text, kernel)]
-            return [self._device.create_compute_pipeline(layout="auto", compute=stage) for stage in stages]
+            try:
+                # Naga knows the functions of subgroups, and not the line that asks for them.
+                module = self._device.create_shader_module(code=text.replace(wgsl.SUBGROUPS, ""))
+                stages = [{"module": module, "entry_point": name} for name in wgsl.entry_points(text, kernel)]
+                return [self._device.create_compute_pipeline(layout="auto", compute=stage) for stage in stages]
+            except GPUError as error:
+                raise WgslError(_refusal(str(error), text)) from None
 
     def synchronize(self) -> None:
         self._queue.wait()
