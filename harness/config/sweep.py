@@ -20,6 +20,7 @@ from gravbench.model.generated_bodies import is_generated
 from gravbench.model.initial_conditions import SUBSETS, available, file_sha256
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.quantities import QUANTITIES
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import AxisValue, Variant
 
 
@@ -79,6 +80,9 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
             "interaction_sha256": interactions[settings["interaction"]],
         }
         for toolkit, axes in grid:
+            if settings["dtype"] not in catalogue()[toolkit].dtypes:
+                removed[f"{toolkit}, which computes in {' or '.join(catalogue()[toolkit].dtypes)}"] += 1
+                continue
             stated = {name: value for name, value in settings.items() if value is not None}
             if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **stated, **axes}):
                 if reason := unfit_eps(settings["eps"], settings["dtype"]):
@@ -91,7 +95,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
 def misfits(block: Block) -> Iterator[str]:
     """Say of each combination of axes and toolkit that the variant cannot run why, and what would be nearest."""
     for axes in _combinations(block.axes):
-        sentences = (misfit(block.variant, toolkit, axes) for toolkit in block.toolkits)
+        adapted = ((toolkit, block.variant.adapted(axes, toolkit, block.places)) for toolkit in block.toolkits)
+        sentences = (misfit(block.variant, toolkit, own) for toolkit, own in adapted)
         yield from (sentence for sentence in sentences if sentence)
 
 
@@ -118,7 +123,11 @@ def unused(blocks: Iterable[Block]) -> list[str]:
 def _fits(block: Block) -> bool:
     """Tell whether the variant can run with some combination of axes and toolkit."""
     condition = needed_by(block.variant)
-    combinations = ({"toolkit": toolkit, **axes} for axes in _combinations(block.axes) for toolkit in block.toolkits)
+    combinations = (
+        {"toolkit": toolkit, **block.variant.adapted(axes, toolkit, block.places)}
+        for axes in _combinations(block.axes)
+        for toolkit in block.toolkits
+    )
     return any(map(condition.holds, combinations))
 
 
@@ -128,8 +137,9 @@ def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]
     condition = needed_by(variant)
     grid = []
     for axes in _combinations(block.axes):
-        broken = {toolkit: condition.broken({"toolkit": toolkit, **axes}) for toolkit in block.toolkits}
-        grid += [(toolkit, axes) for toolkit, needed in broken.items() if needed is None]
+        on = {toolkit: variant.adapted(axes, toolkit, block.places) for toolkit in block.toolkits}
+        broken = {toolkit: condition.broken({"toolkit": toolkit, **own}) for toolkit, own in on.items()}
+        grid += [(toolkit, on[toolkit]) for toolkit, needed in broken.items() if needed is None]
         for needed in dict.fromkeys(filter(None, broken.values())):
             missing = [toolkit for toolkit in block.toolkits if broken[toolkit] == needed]
             where = f" on {' and '.join(missing)}" if len(missing) < len(broken) else ""
