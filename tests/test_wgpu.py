@@ -198,6 +198,32 @@ def test_long_launches_are_divided_over_blocks(toolkit, monkeypatch):
     assert len(opened._queue.recorded()) > 1
 
 
+class FilledByBlocks(Queue):
+    """A queue of a device that runs 512 blocks side by side, each of which takes 0.08 s."""
+
+    def __init__(self):
+        super().__init__(SimpleNamespace(create_buffer=lambda **_: None))
+        self.now = 0.0
+
+    def wait(self):
+        """Run what waits; the very first launch takes 2 s more."""
+        for dispatch in self._waiting:
+            self.now += 0.08 * -(-dispatch.blocks // 512) + (2 if self.now == 0 else 0)
+        self._waiting = []
+
+
+def test_a_part_that_does_not_fill_the_device_says_little_about_the_time_of_a_block(monkeypatch):
+    queue = FilledByBlocks()
+    monkeypatch.setattr(dispatching, "perf_counter", lambda: queue.now)
+    tried, each = dispatching._tried(queue, lambda first, blocks: Dispatch(first, None, blocks, 0.0), 1024)
+    assert tried == 1024
+    assert each == pytest.approx(0.08 / 512)
+    queue.now = 0.0
+    tried, each = dispatching._tried(queue, lambda first, blocks: Dispatch(first, None, blocks, 0.0), 65_536)
+    assert tried < 8192
+    assert each == pytest.approx(0.08 / 512)
+
+
 def test_what_waits_is_divided_by_its_time_and_stays_in_order():
     made = [
         Dispatch(name, None, 1, seconds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 from time import perf_counter
 from typing import Any
 
@@ -166,20 +166,27 @@ class Kernel:
 
 
 def _tried(queue: Queue, part: Callable[[int, int], Dispatch], grid: int) -> tuple[int, float]:
-    """Launch the first of ``grid`` blocks in parts that grow, until it is known how long the others take.
+    """Launch the first of ``grid`` blocks in parts that grow, until one lasts ``LONGEST`` or none is left.
 
-    Returns how many there were, and about how many seconds a block takes.
+    A part that does not fill the device takes as long as one that does, so time is not taken to grow with the blocks.
+    Returns how many blocks there were, and about how many seconds one takes in a part that fills the device best.
     """
-    queue.wait()
-    first, blocks = 0, max(1, grid // FIRST_PART)
-    while True:
-        blocks = min(blocks, MOST_BLOCKS, grid - first)
+
+    def timed(blocks: int) -> float:
         began = perf_counter()
         queue.add(part(first, blocks))
         queue.wait()
-        each = (perf_counter() - began) / blocks
+        return perf_counter() - began
+
+    queue.wait()
+    first, blocks, each = 0, max(1, grid // FIRST_PART), inf
+    timed(1)  # what a first launch takes besides; this block is computed again
+    while True:
+        blocks = min(blocks, MOST_BLOCKS, grid - first)
+        seconds = timed(blocks)
+        each = min(each, seconds / blocks)
         first += blocks
-        if first == grid or grid * each <= LONGEST or 2 * blocks * each > LONGEST:
+        if first == grid or seconds > LONGEST:
             return first, each
         blocks *= 2
 
