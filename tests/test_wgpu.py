@@ -1,6 +1,7 @@
 """WebGPU: texts in WGSL, which need no device, and what its devices are asked and say, on whatever driver is there."""
 
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -247,7 +248,7 @@ def test_a_device_that_was_idle_works_before_it_is_timed(toolkit, monkeypatch):
     opened._exercise = dispatching.Exercise(Queue(opened._device))
     done = []
     monkeypatch.setattr(
-        opened._exercise, "go_on", lambda seconds, go_on=opened._exercise.go_on: done.append(go_on(seconds))
+        opened._exercise, "go_on", lambda *seconds, go_on=opened._exercise.go_on: done.append(go_on(*seconds))
     )
     opened._worked_at = -np.inf
     busy = min(opened.time(prepared.launch, 5).seconds for _ in range(3))
@@ -255,6 +256,20 @@ def test_a_device_that_was_idle_works_before_it_is_timed(toolkit, monkeypatch):
     assert busy < 2 * alone, "what keeps it at work is not timed"
     opened.time_by_both(prepared.launch, 1)
     assert opened._exercise._turn_seconds > 0
+
+
+def test_a_device_works_longer_while_it_is_slower_than_it_has_been(toolkit, monkeypatch):
+    monkeypatch.setattr(dispatching, "EXERCISE_BLOCKS", 8)
+    exercise = dispatching.Exercise(Queue(toolkit("naive")._device))
+
+    def lasts():
+        began = time.perf_counter()
+        exercise.go_on(0.0, 0.4)
+        return time.perf_counter() - began
+
+    assert lasts() < 0.4, "there is nothing to compare with yet"
+    exercise._quickest = 0.0
+    assert lasts() >= 0.4
 
 
 def test_a_block_or_an_array_that_is_too_large_is_a_sentence(toolkit, monkeypatch):

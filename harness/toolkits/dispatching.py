@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 from time import perf_counter
 from typing import Any
 
@@ -209,6 +209,8 @@ EXERCISE_BLOCKS = 4096
 """Of 64 threads: more than any device runs at once."""
 SHORT_EXERCISE, LONG_EXERCISE = 0.001, 0.02
 """Seconds of one dispatch of it, at least and at most."""
+SETTLED = 1.05
+"""How many times as long as at its quickest it may take on a device that works at its usual clock."""
 
 
 class Exercise:
@@ -234,6 +236,7 @@ class Exercise:
             self._pipeline, device.create_bind_group(layout=layout, entries=bound), EXERCISE_BLOCKS, LONG_EXERCISE
         )
         self._turn_seconds = SHORT_EXERCISE
+        self._quickest = inf
         self._begun = 1
 
     def begin(self, seconds: float) -> None:
@@ -244,10 +247,16 @@ class Exercise:
         self._queue.submit()
         self._begun = turns
 
-    def go_on(self, seconds: float) -> None:
-        """Do it for so long, and find out how long a turn of it takes."""
-        end = perf_counter() + seconds
-        while (began := perf_counter()) < end:
+    def go_on(self, least: float, most: float) -> None:
+        """Do it for ``least`` seconds, and up to ``most`` while it is slower than it has been in this process."""
+        start = perf_counter()
+        while True:
+            began = perf_counter()
             self.begin(LONG_EXERCISE)
             self._queue.wait()
-            self._turn_seconds = (perf_counter() - began) / self._begun
+            now = perf_counter()
+            self._turn_seconds = (now - began) / self._begun
+            self._quickest = min(self._quickest, self._turn_seconds)
+            settled = now - start >= least and self._turn_seconds <= SETTLED * self._quickest
+            if settled or now - start >= most:
+                return

@@ -1,7 +1,8 @@
 """WebGPU: kernels in WGSL on a GPU of any maker, through wgpu-native (Vulkan, Metal or DirectX 12).
 
-Its devices are those that no other toolkit uses, so their family is here too. WebGPU tells neither a clock nor a power,
-and has no float64. A driver that computes on the processor is a device as well, and is named as one.
+Its devices are those that no other toolkit uses, so their family is here too. WebGPU tells neither a clock nor a power
+(NVML does, of NVIDIA's cards), and has no float64. A driver that computes on the processor is a device as well, and is
+named as one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -23,9 +26,9 @@ from gravbench.model.device import SOFTWARE, Device
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import dispatching
+from gravbench.toolkits import cuda, dispatching
 from gravbench.toolkits.dispatching import Array, Exercise, Queue
-from gravbench.toolkits.family import Family
+from gravbench.toolkits.family import Family, Sensor
 from gravbench.toolkits.interface import DeviceToolkit, Timing, ToolkitMissingError, compiling
 
 ENTRY = Entry(
@@ -41,8 +44,9 @@ SUBMITTING = 1e-4
 """Seconds, about, that submitting a batch and waiting for it takes beside the batch itself."""
 MARKS = 16
 """Timestamps from which the resolution of the clock is found."""
-IDLE, WAKING = 0.02, 0.5
-"""Seconds after which a device may have lowered its clock, and for which it works before it is timed then."""
+IDLE, WAKING, LONGEST_WAKING = 0.02, 0.5, 3.0
+"""Seconds after which a device may have lowered its clock, and for which it works at least and at most before it is
+timed then."""
 LIMITS = "max-compute", "max-storage-buffer", "max-buffer"
 """How the names of those limits begin that decide which kernels can run."""
 LARGEST_ARRAY, MOST_THREADS = "max-storage-buffer-binding-size", "max-compute-invocations-per-workgroup"
@@ -82,6 +86,10 @@ class WgpuFamily(Family):
     def expose(self, devices: Sequence[Device]) -> None:
         """Let the toolkit open this one; the library itself shows all."""
         self.shown = next((int(device.selector.rpartition(":")[2]) for device in devices), 0)
+
+    def sensor(self, device: Device) -> AbstractContextManager[Sensor | None]:
+        """Ask NVML, if it knows one card of this name; WebGPU itself tells nothing."""
+        return cuda.FAMILY.sensor(replace(device, uuid=cuda.uuid_of(device.name)))
 
 
 FAMILY = WgpuFamily()
@@ -271,7 +279,7 @@ class WgpuToolkit(DeviceToolkit):
         self._queue.wait()
         if self._exercise:
             if perf_counter() - self._worked_at > IDLE:
-                self._exercise.go_on(WAKING)
+                self._exercise.go_on(WAKING, LONGEST_WAKING)
             if busy_before:
                 self._exercise.begin(self._recording)
         began = perf_counter()
