@@ -105,8 +105,8 @@ def _adapters() -> list[Any]:
     from wgpu.backends.wgpu_native.extras import set_instance_extras
 
     set_instance_extras(backends=("Primary",))
-    found = wgpu.gpu.enumerate_adapters_sync()
-    ordered = sorted(found, key=lambda adapter: adapter.info["adapter_type"] == PROCESSOR)
+    adapters = wgpu.gpu.enumerate_adapters_sync()
+    ordered = sorted(adapters, key=lambda adapter: adapter.info["adapter_type"] == PROCESSOR)
     return [adapter for adapter in ordered if adapter.info["backend_type"] == ordered[0].info["backend_type"]]
 
 
@@ -138,8 +138,8 @@ def _resolution(device: Any) -> float:
         encoder.begin_compute_pass(timestamp_writes=marks).end()
     encoder.resolve_query_set(queries, 0, MARKS, ticks, 0)
     device.queue.submit([encoder.finish()])
-    found = np.frombuffer(device.queue.read_buffer(ticks), np.uint64)
-    return _period(device) * max(1, math.gcd(*(int(tick) for tick in found)))
+    stamps = np.frombuffer(device.queue.read_buffer(ticks), np.uint64)
+    return _period(device) * max(1, math.gcd(*(int(stamp) for stamp in stamps)))
 
 
 def _timestamps(device: Any, count: int) -> tuple[Any, Any]:
@@ -260,14 +260,12 @@ class WgpuToolkit(DeviceToolkit):
 
         The device is at work when the batch comes, so that its clock is that of its work.
         """
-        host, own, launching = self._timed(launch, count, while_busy, busy_before=self.has_own_clock)
-        return Timing(host if own is None else own, launching)
+        by_host, by_device, launching = self._timed(launch, count, while_busy, busy_before=self.has_own_clock)
+        return Timing(by_host if by_device is None else by_device, launching)
 
     def time_by_both(self, launch: Callable[[], None], count: int) -> tuple[float, float]:
-        host, own, _ = self._timed(launch, count, lambda: None, busy_before=False)
-        if own is None:
-            return super().time_by_both(launch, count)
-        return host, own
+        by_host, by_device, _ = self._timed(launch, count, lambda: None, busy_before=False)
+        return super().time_by_both(launch, count) if by_device is None else (by_host, by_device)
 
     def _timed(
         self, launch: Callable[[], None], count: int, while_busy: Callable[[], None], *, busy_before: bool
@@ -295,12 +293,11 @@ class WgpuToolkit(DeviceToolkit):
         while_busy()
         self._queue.wait()
         self._worked_at, self._recording = perf_counter(), submitted - began
-        host = (self._worked_at - submitted) / count
-        own = None
+        by_host, by_device = (self._worked_at - submitted) / count, None
         if self.has_own_clock:
             first, last = np.frombuffer(self._device.queue.read_buffer(self._ticks), np.uint64)
-            own = _period(self._device) * float(last - first) / count
-        return host, own, (submitted - began) / count
+            by_device = _period(self._device) * float(last - first) / count
+        return by_host, by_device, (submitted - began) / count
 
     def resources(self, kernel: Any) -> Resources:
         columns, rows = kernel.launch.extents
