@@ -1,5 +1,6 @@
 """WebGPU: texts in WGSL, which need no device, and what its devices are asked and say, on whatever driver is there."""
 
+import dataclasses
 import sys
 import time
 from types import SimpleNamespace
@@ -224,8 +225,8 @@ def test_both_clocks_agree_about_a_batch(toolkit):
 
 
 def test_without_timestamps_the_host_times_and_a_sample_lasts_longer(toolkit, monkeypatch):
-    opened_as = wgpu_toolkit._opened(0)
-    monkeypatch.setattr(wgpu_toolkit, "_opened", lambda _: (*opened_as[:2], None, None))
+    without = dataclasses.replace(wgpu_toolkit._opened(0), resolution=None, ticks=None)
+    monkeypatch.setattr(wgpu_toolkit, "_opened", lambda _: without)
     opened, variant = toolkit("tiled"), VARIANTS["tiled"]
     assert not opened.has_own_clock
     prepared = variant.prepare(opened, generators.plummer(500, 3, 0.05), **variant.complete({}))
@@ -320,12 +321,13 @@ def test_a_run_is_verified_and_its_records_name_the_adapter(need_toolkit, tmp_pa
     need_toolkit("wgpu")
     out = tmp_path / "run"
     code, said = command(
-        "run", "quick", "--toolkit", "wgpu", "--variant", "tiled", "--variant", "symmetric", "-p", "n=257",
-        "-p", "measure.budget_seconds=0.1", "--out", out,
+        "run", "quick", "--toolkit", "wgpu", "--variant", "naive", "--variant", "symmetric", "-p", "n=257",
+        "-p", "timed=force,call,step", "-p", "measure.budget_seconds=0.1", "--out", out,
     )  # fmt: skip
     assert code == 0, said
     records = list(RecordFile(out).read(pytest.fail))
     assert {record.status for record in records} == {"ok"}
+    assert {record.timed for record in records if record.energy_drift is not None} == {"step"}
     record = records[0]
     assert record.adapter["backend"] in ("Vulkan", "Metal", "D3D12")
     assert int(record.adapter["max-compute-invocations-per-workgroup"]) >= 256

@@ -37,6 +37,10 @@ class Array:
         """As of a NumPy array."""
         return self.shape[0]
 
+    def __getitem__(self, _: tuple[slice, int]) -> Array:
+        """Return what stands for a column of rows, as ``array[:, 0]``: a kernel gets the rows."""
+        return Array(self.buffer, self.shape[:1])
+
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
@@ -87,6 +91,12 @@ class Queue:
             commands.set_bind_group(0, dispatch.bound)
             commands.dispatch_workgroups(dispatch.blocks)
         commands.end()
+        return encoder.finish()
+
+    def timestamps_to(self, ticks: Any) -> Any:
+        """Return the command that copies the two timestamps to a buffer."""
+        encoder = self.device.create_command_encoder()
+        encoder.resolve_query_set(self._queries, 0, 2, ticks, 0)
         return encoder.finish()
 
     def submit(self) -> None:
@@ -185,9 +195,16 @@ def _tried(queue: Queue, part: Callable[[int, int], Dispatch], grid: int) -> tup
 
 
 def _bound(device: Any, pipeline: Any, arrays: list[Array], values: bytes) -> Any:
-    """Bind arrays in their order, and the numbers behind them."""
-    uniform = device.create_buffer_with_data(data=values + bytes(-len(values) % 16), usage=UNIFORM)
-    buffers = [*(array.buffer for array in arrays), uniform]
+    """Bind arrays in their order, and the numbers behind them.
+
+    WebGPU binds no buffer twice that a kernel writes: where several arrays have the same, an empty one stands for all
+    but the first.
+    """
+    buffers: list[Any] = []
+    for array in arrays:
+        is_bound = any(array.buffer is buffer for buffer in buffers)
+        buffers.append(device.create_buffer(size=16, usage=STORAGE) if is_bound else array.buffer)
+    buffers.append(device.create_buffer_with_data(data=values + bytes(-len(values) % 16), usage=UNIFORM))
     entries = [{"binding": place, "resource": {"buffer": buffer}} for place, buffer in enumerate(buffers)]
     return device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -114,19 +114,33 @@ def _name(info: Any) -> str:
     return f"{info['device']}, {SOFTWARE}" if info["adapter_type"] == PROCESSOR else str(info["device"])
 
 
-@cache
-def _opened(number: int) -> tuple[Any, Any, float | None, Exercise | None]:
-    """Open an adapter with all that it allows.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An adapter that this process uses, and the one queue of its device.
 
-    Returns it, its device, the resolution of its clock in seconds, None where it takes no timestamps, and what keeps it
-    at the clock of its work, None for the processor.
+    ``resolution`` is that of its clock in seconds, and ``ticks`` the buffer of two timestamps; both are None where it
+    takes none. ``exercise`` keeps it at the clock of its work; None for the processor.
     """
+
+    adapter: Any
+    device: Any
+    queue: Queue
+    ticks: Any
+    resolution: float | None
+    exercise: Exercise | None
+
+
+@cache
+def _opened(number: int) -> Opened:
+    """Open an adapter with all that it allows."""
     adapter = _adapters()[number]
     features = [name for name in (TIMESTAMPS, SUBGROUPS) if name in adapter.features]
     limits = {name: limit for name, limit in adapter.limits.items() if name.startswith(LIMITS)}
     device = adapter.request_device_sync(required_features=features, required_limits=limits)
-    exercise = None if adapter.info["adapter_type"] == PROCESSOR else Exercise(Queue(device))
-    return adapter, device, _resolution(device) if TIMESTAMPS in features else None, exercise
+    queries, ticks = _timestamps(device, 2) if TIMESTAMPS in features else (None, None)
+    queue = Queue(device, queries)
+    exercise = None if adapter.info["adapter_type"] == PROCESSOR else Exercise(queue)
+    return Opened(adapter, device, queue, ticks, _resolution(device) if queries else None, exercise)
 
 
 def _resolution(device: Any) -> float:
@@ -180,15 +194,12 @@ class WgpuToolkit(DeviceToolkit):
 
     def start(self) -> None:
         ENTRY.load()
-        self._adapter, self._device, ticking, self._exercise = _opened(FAMILY.shown)
-        self.has_own_clock = ticking is not None
-        self._queries: Any = None
-        self._ticks: Any = None
-        if self.has_own_clock:
-            self._queries, self._ticks = _timestamps(self._device, 2)
-        self._queue = Queue(self._device, self._queries)
+        opened = _opened(FAMILY.shown)
+        self._adapter, self._device, self._queue = opened.adapter, opened.device, opened.queue
+        self._ticks, self._exercise = opened.ticks, opened.exercise
+        self.has_own_clock = opened.resolution is not None
         self._worked_at, self._recording = -math.inf, 0.0
-        self.resolution = SUBMITTING if ticking is None else ticking
+        self.resolution = SUBMITTING if opened.resolution is None else opened.resolution
 
     @property
     def multiprocessors(self) -> int:
@@ -285,9 +296,7 @@ class WgpuToolkit(DeviceToolkit):
             launch()
         commands = self._queue.recorded(timed=self.has_own_clock)
         if self.has_own_clock:
-            encoder = self._device.create_command_encoder()
-            encoder.resolve_query_set(self._queries, 0, 2, self._ticks, 0)
-            commands.append(encoder.finish())
+            commands.append(self._queue.timestamps_to(self._ticks))
         submitted = perf_counter()
         self._device.queue.submit(commands)
         while_busy()
