@@ -22,7 +22,7 @@ FIRST_PART = 64
 """A kernel's first launch begins with this part of its blocks, to find out how long the others take."""
 MOST_BLOCKS = 65535
 """Blocks of a dispatch that every device of WebGPU allows."""
-UNIFORM, STORAGE, RESOLVED = 0x40, 0x80 | 0x08 | 0x04, 0x200 | 0x04
+UNIFORM, STORAGE, RESOLVED = 0x40 | 0x08, 0x80 | 0x08 | 0x04, 0x200 | 0x04
 """What buffers are used for, as WebGPU numbers it: numbers, arrays that are copied to and from the host, timestamps."""
 
 
@@ -36,6 +36,10 @@ class Array:
     def __len__(self) -> int:
         """As of a NumPy array."""
         return self.shape[0]
+
+    def __getitem__(self, _: tuple[slice, int]) -> Array:
+        """Return what stands for a column of rows, as ``array[:, 0]``: a kernel gets the rows."""
+        return Array(self.buffer, self.shape[:1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,12 @@ class Queue:
             commands.set_bind_group(0, dispatch.bound)
             commands.dispatch_workgroups(dispatch.blocks)
         commands.end()
+        return encoder.finish()
+
+    def timestamps_to(self, ticks: Any) -> Any:
+        """Return the command that copies the two timestamps to a buffer."""
+        encoder = self.device.create_command_encoder()
+        encoder.resolve_query_set(self._queries, 0, 2, ticks, 0)
         return encoder.finish()
 
     def submit(self) -> None:
@@ -192,8 +202,85 @@ def _tried(queue: Queue, part: Callable[[int, int], Dispatch], grid: int) -> tup
 
 
 def _bound(device: Any, pipeline: Any, arrays: list[Array], values: bytes) -> Any:
-    """Bind arrays in their order, and the numbers behind them."""
-    uniform = device.create_buffer_with_data(data=values + bytes(-len(values) % 16), usage=UNIFORM)
-    buffers = [*(array.buffer for array in arrays), uniform]
+    """Bind arrays in their order, and the numbers behind them.
+
+    WebGPU binds no buffer twice that a kernel writes: where several arrays have the same, an empty one stands for all
+    but the first.
+    """
+    buffers: list[Any] = []
+    for array in arrays:
+        is_bound = any(array.buffer is buffer for buffer in buffers)
+        buffers.append(device.create_buffer(size=16, usage=STORAGE) if is_bound else array.buffer)
+    buffers.append(device.create_buffer_with_data(data=values + bytes(-len(values) % 16), usage=UNIFORM))
     entries = [{"binding": place, "resource": {"buffer": buffer}} for place, buffer in enumerate(buffers)]
     return device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
+
+
+EXERCISE = """
+@group(0) @binding(0) var<storage, read_write> result: array<f32>;
+@group(0) @binding(1) var<uniform> turns: vec4i;
+
+@compute @workgroup_size(64)
+fn exercise(@builtin(global_invocation_id) thread: vec3u) {
+    var x = f32(thread.x);
+    for (var turn = 0; turn < turns.x; turn++) {
+        x = fma(fma(fma(fma(x, 0.5, 1.0), 0.25, 2.0), 0.5, 3.0), 0.25, 4.0);
+    }
+    result[thread.x % 64u] = x;
+}
+"""
+EXERCISE_BLOCKS = 4096
+"""Of 64 threads: more than any device runs at once."""
+SHORT_EXERCISE, LONG_EXERCISE = 0.001, 0.02
+"""Seconds of one dispatch of it, at least and at most."""
+SETTLED = 1.05
+"""How many times as long as at its quickest it may take on a device that works at its usual clock."""
+
+
+class Exercise:
+    """Work of no use that keeps a device at the clock of its work; an idle one lowers that, and raises it slowly."""
+
+    def __init__(self, queue: Queue) -> None:
+        """Compile it; it is not known yet how long it takes."""
+        device = queue.device
+        module = device.create_shader_module(code=EXERCISE)
+        self._queue = queue
+        self._pipeline = device.create_compute_pipeline(
+            layout="auto", compute={"module": module, "entry_point": "exercise"}
+        )
+        result, self._turns = (
+            device.create_buffer(size=256, usage=STORAGE),
+            device.create_buffer(size=16, usage=UNIFORM),
+        )
+        bound = [
+            {"binding": place, "resource": {"buffer": buffer}} for place, buffer in enumerate((result, self._turns))
+        ]
+        layout = self._pipeline.get_bind_group_layout(0)
+        self._dispatch = Dispatch(
+            self._pipeline, device.create_bind_group(layout=layout, entries=bound), EXERCISE_BLOCKS, LONG_EXERCISE
+        )
+        self._turn_seconds = SHORT_EXERCISE
+        self._quickest = inf
+        self._begun = 1
+
+    def begin(self, seconds: float) -> None:
+        """Submit about so many seconds of it, ``LONG_EXERCISE`` at most, behind all that was submitted."""
+        turns = max(1, round(min(max(seconds, SHORT_EXERCISE), LONG_EXERCISE) / self._turn_seconds))
+        self._queue.device.queue.write_buffer(self._turns, 0, np.array([turns, 0, 0, 0], np.int32))
+        self._queue.add(self._dispatch)
+        self._queue.submit()
+        self._begun = turns
+
+    def go_on(self, least: float, most: float) -> None:
+        """Do it for ``least`` seconds, and up to ``most`` while it is slower than it has been in this process."""
+        start = perf_counter()
+        while True:
+            began = perf_counter()
+            self.begin(LONG_EXERCISE)
+            self._queue.wait()
+            now = perf_counter()
+            self._turn_seconds = (now - began) / self._begun
+            self._quickest = min(self._quickest, self._turn_seconds)
+            settled = now - start >= least and self._turn_seconds <= SETTLED * self._quickest
+            if settled or now - start >= most:
+                return
