@@ -179,26 +179,24 @@ def _tried(queue: Queue, part: Callable[[int, int], Dispatch], grid: int) -> tup
     """Launch the first of ``grid`` blocks in parts that grow, until one lasts ``LONGEST`` or none is left.
 
     A part that does not fill the device takes as long as one that does, so time is not taken to grow with the blocks.
-    Returns how many blocks there were, and about how many seconds one takes in a part that fills the device best.
+    The first part is not the last, because a first launch takes time of its own. No block is run twice: an integrator
+    would step twice. Returns how many blocks there were, and about how many seconds one takes where they fill the
+    device best.
     """
-
-    def timed(blocks: int) -> float:
+    queue.wait()
+    first, blocks, each, fresh = 0, max(1, grid // FIRST_PART), inf, True
+    while True:
+        blocks = min(blocks, MOST_BLOCKS, grid - first)
         began = perf_counter()
         queue.add(part(first, blocks))
         queue.wait()
-        return perf_counter() - began
-
-    queue.wait()
-    first, blocks, each = 0, max(1, grid // FIRST_PART), inf
-    timed(1)  # what a first launch takes besides; this block is computed again
-    while True:
-        blocks = min(blocks, MOST_BLOCKS, grid - first)
-        seconds = timed(blocks)
+        seconds = perf_counter() - began
         each = min(each, seconds / blocks)
         first += blocks
-        if first == grid or seconds > LONGEST:
+        if first == grid or (seconds > LONGEST and not fresh):
             return first, each
-        blocks *= 2
+        blocks *= 1 if seconds > LONGEST else 2
+        fresh = False
 
 
 def _bound(device: Any, pipeline: Any, arrays: list[Array], values: bytes) -> Any:
