@@ -45,7 +45,7 @@ def run(
             no others.
     """
     asked = load(sweep) if isinstance(sweep, str) else sweep
-    chosen, no_gpu = select(list(devices))
+    chosen, no_gpu = select(list(devices), asked.toolkits)
     existing = [] if out is None else runner.recorded(Path(out), resume=resume)
     # What cannot be planned leaves no folder behind.
     todo = plan(asked, chosen, no_gpu, existing, chosen=bool(devices))

@@ -221,7 +221,7 @@ def _devices(
     if dask is None:
         from gravbench.toolkits.devices import select
 
-        yield *select(wanted), None
+        yield *select(wanted, sweep.toolkits), None
         return
     try:
         from gravbench.measuring.dask_sessions import connected
@@ -289,7 +289,7 @@ def check(
 
     sweep = load(config, parameter or [], variant or [], toolkit or [], bodies, subset)
     remember(sweep.variant_folders)
-    devices, no_gpu = select(device or [])
+    devices, no_gpu = select(device or [], sweep.toolkits)
     todo = plan(sweep, devices, no_gpu, chosen=bool(device), anchors=False)
     _say_misfits(sweep)
     terminal = console()
@@ -379,7 +379,7 @@ def _measure_rounds(count: int, sweep: Sweep, wanted: list[str], out: Path | Non
     from gravbench.model import runs
     from gravbench.toolkits.devices import select
 
-    devices, no_gpu = select(wanted)
+    devices, no_gpu = select(wanted, sweep.toolkits)
     # What cannot be planned leaves no folder behind.
     rounds = plan_rounds(sweep, devices, no_gpu, count)
     _say_misfits(sweep)
@@ -395,7 +395,7 @@ def _measure_each_card(sweep: Sweep, wanted: list[str], out: Path | None, termin
     from gravbench.model import runs
     from gravbench.toolkits.devices import select
 
-    planned, cards = plan_on_each(sweep, *select(wanted))
+    planned, cards = plan_on_each(sweep, *select(wanted, sweep.toolkits))
     _say_misfits(sweep)
     folder = out or runs.new_folder("across-devices")
     with hinting(_to_judge(folder, "--across-devices")):

@@ -58,6 +58,11 @@ class Sweep:
         return extent.sha256_of(keys, self.measure_of_all_hosts, self.flops_per_interaction)
 
     @property
+    def toolkits(self) -> list[str]:
+        """Those of its cases."""
+        return list(dict.fromkeys(case.toolkit for case in self.cases))
+
+    @property
     def measure_of_all_hosts(self) -> dict[str, Any]:
         """How cases are measured, without what is a host's own matter."""
         return self.measure.model_dump(mode="json", exclude={"memory_gigabytes", "log_megabytes"})

@@ -20,6 +20,7 @@ from gravbench.model.generated_bodies import is_generated
 from gravbench.model.initial_conditions import SUBSETS, available, file_sha256
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.quantities import QUANTITIES
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import AxisValue, Variant
 
 
@@ -79,6 +80,9 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
             "interaction_sha256": interactions[settings["interaction"]],
         }
         for toolkit, axes in grid:
+            if settings["dtype"] not in catalogue()[toolkit].dtypes:
+                removed[f"{toolkit}, which computes in {' or '.join(catalogue()[toolkit].dtypes)}"] += 1
+                continue
             stated = {name: value for name, value in settings.items() if value is not None}
             if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **stated, **axes}):
                 if reason := unfit_eps(settings["eps"], settings["dtype"]):

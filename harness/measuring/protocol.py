@@ -88,10 +88,11 @@ def measure(
     behind: float | None = None,
     look_once: bool = False,
     warm: bool = False,
+    least_seconds: float = 0.0,
 ) -> Measurement:
     """Warm up, then sample: ``warmed_up`` and ``sampled`` in a row. A device that is ``warm`` has just been used."""
-    reads = read if warm else None
-    batch = warmed_up(clock, launch, settings, kernels, reads, behind if look_once else None)
+    reads, limit = read if warm else None, behind if look_once else None
+    batch = warmed_up(clock, launch, settings, kernels, reads, limit, least_seconds=least_seconds)
     return sampled(clock, launch, settings, batch, read, look, behind=behind, look_once=look_once)
 
 
@@ -199,8 +200,12 @@ def warmed_up(
     kernels: int = 1,
     read: Callable[[], Reading | None] | None = None,
     behind: float | None = None,
+    *,
+    least_seconds: float = 0.0,
 ) -> int:
     """Evaluate until the device is warm; return how many evaluations one sample needs to last ``sample_seconds``.
+
+    It lasts ``least_seconds`` at least, which the clock can tell apart.
 
     ``kernels`` is how many of them one ``launch`` queues. It takes ``warm_up_seconds``. With ``read``, of a device that
     has just been used, it ends before when several batches in a row took the same time, to within ``half_width``, at
@@ -224,7 +229,7 @@ def warmed_up(
             took.clear()
             clocks.clear()
             continue
-        wanted = math.ceil(settings.sample_seconds / max(timing.seconds, 1e-9))
+        wanted = math.ceil(max(settings.sample_seconds, least_seconds) / max(timing.seconds, 1e-9))
         if wanted > batch < most_batch:
             batch = min(wanted, most_batch)
             continue

@@ -46,6 +46,8 @@ ANSWERED = (COMPILING, *MEASURED)
 """Stages that begin when the run says so: once kernels have been built ahead, and once nothing else computes."""
 WARM_SECONDS = 2.0
 """For which a device keeps the clock that it had at work."""
+TICKS = 1000
+"""What a sample lasts at least, in what its clock tells apart."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
 AT_LAST = "right at first, but after the last launch: "
@@ -132,6 +134,8 @@ def load(state: State) -> State:
             "start_seconds": state.station.open_seconds,
             "compute_capability": toolkit.generation,
             "compiler": toolkit.compiler,
+            "adapter": toolkit.adapter,
+            "clock_resolution_seconds": toolkit.resolution,
         }
     )
     return state
@@ -196,6 +200,7 @@ def race(state: State) -> State:
         behind=job.behind,
         look_once=True,
         warm=state.is_warm,
+        least_seconds=_resolved_seconds(state),
     )
     if first.outraced:
         state.results.measurement = first
@@ -229,6 +234,7 @@ def warm_up(state: State) -> State:
         state.job.settings,
         state.timed.kernels,
         state.station.read if state.is_warm else None,
+        least_seconds=_resolved_seconds(state),
     )
     return state
 
@@ -360,6 +366,12 @@ def release(toolkit: DeviceToolkit | None) -> None:
 def _refuse(objection: str | None) -> None:
     if objection:
         raise WrongError(objection)
+
+
+def _resolved_seconds(state: State) -> float:
+    """Return how long a sample has to last at least, for the clock that times it."""
+    timed_by_device = state.timed.clock is state.toolkit
+    return TICKS * (state.toolkit.resolution or 0.0) if timed_by_device else 0.0
 
 
 def _note(state: State, **changes: object) -> None:

@@ -15,6 +15,10 @@ HARMLESS = {"gpu idle", "clocks chosen by a user", "sync boost", "display clocks
 """Reasons for a lower clock that say nothing of the device: it had nothing to do, or somebody chose the clock."""
 
 
+SOFTWARE = "software adapter"
+"""Ends the name of a device that is a driver which computes on the processor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ...

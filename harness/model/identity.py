@@ -5,7 +5,8 @@ The hash is of what is compiled and of the Python around it, not of files:
 - For CUDA C, the tokens of the joined text (headers, generated interaction, stem), without comments, layout and what
   ``PLAIN`` selects, which no toolkit defines.
 - For Numba and numba-cuda-mlir, the interaction as it is generated, which their kernels compile.
-- For a language with files of its own, such as Mojo, the lines of the stem's, without those that are comments.
+- For WGSL, likewise: the generated interaction and the stem.
+- For another language with files of its own, such as Mojo, the lines of the stem's, without those that are comments.
 - For every toolkit, what it runs of the stem's Python and of the modules that this imports; see ``python_code``.
 
 Flags, versions and the device are not in it: they stand beside it in a ``Fingerprint``.
@@ -42,21 +43,21 @@ def code_sha256(
     stem: Path,
     toolkit: str,
     roots: python_code.Roots,
-    cuda: str | None,
+    joined: str | None,
     generated: str | None,
     tolerance: float,
     native: str | None = None,
 ) -> str:
     """Hash what a toolkit runs of a stem.
 
-    ``roots`` is where the modules are that the stem imports, ``cuda`` the joined text of CUDA C and ``generated`` the
-    Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is the factor of
+    ``roots`` is where the modules are that the stem imports, ``joined`` the joined text of CUDA C or WGSL and
+    ``generated`` the Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is the factor of
     the interaction on the errors that count as right, by which a result was judged. ``native`` is the text of the stem
     in the toolkit's own language, in which a comment begins with ``#``; None where it has none.
     """
     return joined_sha256(
         python_code.code(stem, toolkit, roots),
-        "" if cuda is None else "\n".join(cuda_tokens(cuda)),
+        "" if joined is None else "\n".join(cuda_tokens(joined)),
         "" if generated is None else python_code.normal(generated),
         repr(tolerance),
         *([] if native is None else ["\n".join(code_lines(native))]),

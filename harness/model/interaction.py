@@ -3,8 +3,8 @@
 An interaction is one Python file that is read and never executed. Its function ``interact(sums, i, j, eps2)`` says in
 straight lines of arithmetic what body j adds to the sums of body i. Names in capitals before it are constants;
 TOLERANCE is the factor by which the errors of its sums may be larger than those of gravity, because their terms cancel
-more. From these lines come the CUDA C and the Python that kernels are compiled from, the float64 that judges them, and
-the count of floating-point operations.
+more. From these lines come the CUDA C, the WGSL and the Python that kernels are compiled from, the float64 that judges them,
+and the count of floating-point operations.
 
 The count follows GPU Gems 3, section 31.2, which finds 20 for gravity: each +, -, * and / is one operation, adding to a
 sum included, so that an FMA is two; a function costs what ``FLOPS`` says. A change of sign, a comparison and a choice
@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -40,6 +40,16 @@ FUNCTIONS = ("inverse_sqrt", *MATH)
 """What the arithmetic may call; those of ``MATH`` have the same names in CUDA C."""
 OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 COMPARISONS: Mapping[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
+WGSL_RESERVED = """
+Self abstract active alias async attribute await become cast coherent compile crate debugger demote diagnostic discard
+enable external fallthrough filter final finally fn from fxgroup get groupshared highp impl implements import instanceof
+interface layout let loop lowp macro match mediump meta mod module move mut nil noncoherent noperspective null of
+override package packoffset partial pass patch pixelfragment precise precision premerge priv pub readonly ref regardless
+resource restrict self set shared smooth snorm subroutine super target trait type unless unorm unsafe unsized use using
+var varying wgsl where with writeonly yield
+""".split()  # noqa: SIM905
+"""Words that WGSL keeps for itself, and that a sum may be called in C++."""
 
 
 def inverse_sqrt(value: Any) -> Any:
@@ -131,6 +141,26 @@ class Interaction:
             f"__device__ __forceinline__ void add(Sums& sums, const Sums& others) {{\n{additions}}}\n"
         )
 
+    def wgsl_source(self) -> str:
+        """Write bodies, sums and their rows, ``interact`` and ``add`` in WGSL, in float32.
+
+        A row is what memory holds of a body or of sums: vectors of four numbers, each read and written at once.
+        """
+        lines = "".join(f"    {_WGSL.line(line)};  // {line.flops}\n" for line in self.lines)
+        sums = [_WGSL.name(name) for name in self.sums]
+        additions = "".join(f"    total.{name} += others.{name};\n" for name in sums)
+        return (
+            f"// {self.summary} {self.flops} FLOPs per interaction.\n"
+            f"{_wgsl_struct('Body', self.body)}{_wgsl_struct('Sums', sums)}"
+            f"alias BodyRow = {_wgsl_row(self.body)};\nalias SumsRow = {_wgsl_row(sums)};\n\n"
+            f"fn body_of(row: BodyRow) -> Body {{\n    return Body({_wgsl_numbers(self.body)});\n}}\n\n"
+            f"fn sums_of(row: SumsRow) -> Sums {{\n    return Sums({_wgsl_numbers(sums)});\n}}\n\n"
+            f"fn row_of(sums: Sums) -> SumsRow {{\n    return {_wgsl_filled(sums)};\n}}\n\n"
+            "fn interact(before: Sums, i: Body, j: Body, eps2: f32) -> Sums {\n    var sums = before;\n"
+            f"{lines}    return sums;\n}}\n\n"
+            f"fn add(sums: Sums, others: Sums) -> Sums {{\n    var total = sums;\n{additions}    return total;\n}}\n"
+        )
+
     def python(self, real: Callable[[Any], Any], inverse_sqrt: Callable[[Any], Any]) -> Callable[..., Any]:
         """Write ``interact(sums, i, j, eps2)``, which takes and returns tuples, in Python for Numba to compile.
 
@@ -220,17 +250,24 @@ class _Language:
     """How a language spells what Python and C do not spell alike.
 
     ``number`` writes a number, ``member`` stands between a body and what is read of it, ``choice`` puts a comparison
-    and the values for true and false together, and ``declares`` begins a line that names a value.
+    and the values for true and false together, and ``declares`` begins a line that names a value. ``functions`` are
+    those with another name than in C, ``reserved`` the words of the language that may be names in Python and C++.
     """
 
     number: Callable[[float], str]
     member: str
     choice: str
     declares: str = ""
+    functions: Mapping[str, str] = field(default_factory=dict)
+    reserved: Sequence[str] = ()
 
     def line(self, line: Line) -> str:
-        target = f"sums{self.member}{line.target} +=" if line.adds else f"{self.declares}{line.target} ="
+        target = f"sums{self.member}{self.name(line.target)} +=" if line.adds else f"{self.declares}{line.target} ="
         return f"{target} {self.write(line.value)}"
+
+    def name(self, name: str) -> str:
+        """Return what a sum is called: its name, with ``_`` where that is a word of the language."""
+        return f"{name}_" if name in self.reserved else name
 
     def write(self, node: ast.expr, strength: int = 0) -> str:
         """Write an expression, in parentheses where it binds less strongly than what is around it."""
@@ -245,7 +282,7 @@ class _Language:
             case ast.UnaryOp(operand=operand):
                 written = f"-{self.write(operand, 3)}"
             case ast.Call(func=ast.Name(id=name), args=[argument]):
-                written = f"{name}({self.write(argument)})"
+                written = f"{self.functions.get(name, name)}({self.write(argument)})"
             case ast.BinOp(left=left, op=op, right=right):
                 written = f"{self.write(left, binding)} {OPERATORS[type(op)]} {self.write(right, binding + 1)}"
             case ast.IfExp(test=ast.Compare(left=left, ops=[op], comparators=[right]), body=body, orelse=orelse):
@@ -257,7 +294,35 @@ class _Language:
 
 
 _CUDA_C = _Language(lambda value: f"real({value!r})", ".", "({0} ? {1} : {2})", "const real ")
+_WGSL = _Language(
+    lambda value: f"{value!r}f", ".", "select({2}, {1}, {0})", "let ",
+    {"inverse_sqrt": "inverseSqrt", "fabs": "abs"}, WGSL_RESERVED,
+)  # fmt: skip
 _PYTHON = _Language(lambda value: f"real({value!r})", "_", "({1} if {0} else {2})")
+
+
+def _wgsl_struct(name: str, members: Sequence[str]) -> str:
+    return f"struct {name} {{\n" + "".join(f"    {member}: f32,\n" for member in members) + "}\n\n"
+
+
+def _wgsl_row(names: Sequence[str]) -> str:
+    vectors = len(_filled_up(names)) // VECTOR_NUMBERS
+    return "vec4f" if vectors == 1 else f"array<vec4f, {vectors}>"
+
+
+def _wgsl_numbers(names: Sequence[str]) -> str:
+    """Name the numbers of a row in their order, without what fills it up."""
+    several = len(names) > VECTOR_NUMBERS
+    places = (divmod(place, VECTOR_NUMBERS) for place in range(len(names)))
+    return ", ".join(f"row{f'[{vector}]' if several else ''}.{'xyzw'[lane]}" for vector, lane in places)
+
+
+def _wgsl_filled(names: Sequence[str]) -> str:
+    """Write the row of sums of these names."""
+    numbers = [f"sums.{name}" for name in names] + ["0"] * (-len(names) % VECTOR_NUMBERS)
+    firsts = range(0, len(numbers), VECTOR_NUMBERS)
+    vectors = [f"vec4f({', '.join(numbers[first : first + VECTOR_NUMBERS])})" for first in firsts]
+    return vectors[0] if len(vectors) == 1 else f"SumsRow({', '.join(vectors)})"
 
 
 def _strength(node: ast.expr) -> int:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from gravbench.errors import InputError, nearest
-from gravbench.model import files, identity
+from gravbench.model import files, identity, wgsl
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
 from gravbench.model.toolkits import catalogue
@@ -60,15 +60,21 @@ def _with_included(path: Path, *, beside: bool = True) -> str:
     return "".join(lines)
 
 
+JOINED = {CUDA_C: cuda_source, wgsl.SUFFIX: wgsl.source}
+"""What joins a stem's file with the interaction, in each language that has comments and tokens as C has them."""
+
+
 @files.remembered
 def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
     """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
-    cuda_c, entry = path.with_suffix(CUDA_C), catalogue()[toolkit]
-    cuda = cuda_source(cuda_c, interaction) if entry.cuda_c and cuda_c.exists() else None
+    entry = catalogue()[toolkit]
+    suffix = CUDA_C if entry.cuda_c else entry.suffix
+    file = path.with_suffix(suffix)
+    there = bool(suffix) and file.exists()
+    joined = JOINED[suffix](file, interaction) if there and suffix in JOINED else None
+    native = files.text(file) if there and suffix not in JOINED else None
     generated = interaction.python_source() if entry.python else None
-    kernel_file = path.with_suffix(entry.suffix)
-    text = files.text(kernel_file) if entry.suffix and kernel_file.exists() else None
-    return identity.code_sha256(path, toolkit, _roots(path), cuda, generated, interaction.tolerance, text)
+    return identity.code_sha256(path, toolkit, _roots(path), joined, generated, interaction.tolerance, native)
 
 
 def _roots(path: Path) -> Roots:

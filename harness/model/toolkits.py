@@ -32,7 +32,8 @@ class Entry:
     calls the compiler that is on PATH. ``environment`` are variables that its library finds when it is imported, and
     ``variables`` how the names begin of those that decide what it does. With ``only_context``, it opens no more of a
     device than its primary context, which all of these share. ``needs`` are toolkits whose libraries it uses too.
-    ``parts`` are modules of its library that cases use and ``module`` does not import.
+    ``parts`` are modules of its library that cases use and ``module`` does not import. ``dtypes`` are the number types
+    of its kernels.
     """
 
     place: int
@@ -55,6 +56,7 @@ class Entry:
     needs: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ("float32", "float64")
 
     def load(self) -> None:
         """Import the library, and before it those of the toolkits that it needs.

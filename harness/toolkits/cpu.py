@@ -26,7 +26,7 @@ from gravbench.toolkits.family import Family
 from gravbench.toolkits.interface import Ceiling, DeviceToolkit, compiling
 
 ENTRY = Entry(
-    place=13, family="cpu", title="Numba", module="numba", distributions=("numba",), extras=(),
+    place=14, family="cpu", title="Numba", module="numba", distributions=("numba",), extras=(),
     companions=("llvmlite", "numpy"), probe="numba_direct", in_force=True
 )  # fmt: skip
 

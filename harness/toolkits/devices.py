@@ -49,9 +49,9 @@ def families() -> list[str]:
 def gpus() -> tuple[list[Device], str | None]:
     """List the GPUs of the first family that has any, and say why the first of all has none where none has.
 
-    Several families may know the same card, which only one session may own.
+    Several families may know the same card, which only one session may own. Those that have to be named are left out.
     """
-    first, *others = (name for name in families() if name != CPU)
+    first, *others = (name for name in families() if name != CPU and not family(name).by_name)
     devices, reason = family(first).devices()
     for name in others:
         if not devices:
@@ -87,15 +87,16 @@ def too_few(wanted: int, usable: int) -> str:
     return f"gpus={wanted}: this host has {usable} usable GPU{'s' if usable > 1 else ''} of this kind"
 
 
-def select(wanted: list[str]) -> tuple[list[Device], str | None]:
+def select(wanted: list[str], toolkits: Iterable[str] = ()) -> tuple[list[Device], str | None]:
     """Return the devices to use: when nothing is ``wanted``, the first GPU, all others of its kind and the processor.
 
-    The second value says why there is no GPU among them, None where there is one.
+    Where all of the ``toolkits`` that compute on GPUs are of families whose devices have to be named, the first GPU is
+    that of the first such family. The second value says why there is no GPU among them, None where there is one.
 
     Raises:
         InputError: a wanted device does not exist.
     """
-    gpus_here, reason = gpus()
+    gpus_here, reason = _usual_gpus(() if wanted else toolkits)
     available = _by_selector([*gpus_here, processor()])
     if not wanted:
         wanted = [*(device.selector for device in gpus_here if device.kind == gpus_here[0].kind), CPU]
@@ -109,6 +110,14 @@ def select(wanted: list[str]) -> tuple[list[Device], str | None]:
     if any(device.is_gpu for device in chosen):
         return chosen, None
     return chosen, reason or "no GPU among the devices chosen by --device"
+
+
+def _usual_gpus(toolkits: Iterable[str]) -> tuple[list[Device], str | None]:
+    """List the GPUs that are used where none is named, and say why there is none where there is none."""
+    of_toolkits = [name for name in dict.fromkeys(catalogue()[toolkit].family for toolkit in toolkits) if name != CPU]
+    if of_toolkits and all(family(name).by_name for name in of_toolkits):
+        return family(of_toolkits[0]).devices()
+    return gpus()
 
 
 def _by_selector(devices: Iterable[Device]) -> dict[str, Device]:

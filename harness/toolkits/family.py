@@ -30,6 +30,8 @@ class Family(ABC):
     """What people also call such a device, beside the word that chooses it."""
     needs: ClassVar[str] = "a device"
     """What a toolkit needs that runs on these devices, such as ``an NVIDIA GPU``."""
+    by_name: ClassVar[bool] = False
+    """Whether a command uses these devices only where it names one, or a toolkit of theirs and no device."""
     variables: ClassVar[tuple[str, ...]] = ()
     """How the names of the environment variables begin that decide what the driver does."""
     distributions: ClassVar[tuple[str, ...]] = ()

@@ -112,8 +112,10 @@ class DeviceToolkit(ABC):
     """How these are linked; None for a single one."""
     launches_blocks: ClassVar[bool] = False
     """Whether a kernel written for single threads is launched as blocks of them."""
-    has_own_clock: ClassVar[bool] = False
+    has_own_clock: bool = False
     """Whether ``time`` reads a clock of the device, so that ``time_by_both`` can compare it with the host's."""
+    resolution: float | None = None
+    """Seconds that the clock of ``time`` tells apart; None where it is finer than any sample has to be."""
 
     def __init__(self, variant: Source, dtype: Dtype, interaction: Interaction) -> None:
         """Open the toolkit.
@@ -148,6 +150,11 @@ class DeviceToolkit(ABC):
     def generation(self) -> str | None:
         """What the maker numbers its devices by, for example the compute capability ``9.0``; None where it does not."""
         return None
+
+    @property
+    def adapter(self) -> dict[str, str | float]:
+        """What a device without a maker's own interface says of itself, by name; empty where the maker's says it."""
+        return {}
 
     @property
     def ceiling(self) -> Ceiling | None:

@@ -66,6 +66,8 @@ mlir_kernel = mlir.twin(numba_kernel)
     when=(
         'p % unroll == 0 and (block_shape == "1d" or p == 256)'
         ' and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)'
+        # Blocks of WebGPU are numbered in one row.
+        ' and (toolkit != "wgpu" or block_shape == "1d")'
     ),
     loads="n / p",
     any_interaction=True,

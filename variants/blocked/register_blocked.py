@@ -51,10 +51,11 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT, MASS_FIRST)
     },
     defaults={"p": 128, "r": 4, "unroll": 8, "mass_first": 1, "warps": 0},
     ranges={"p": ranges.THREADS, "r": ranges.BODIES, "unroll": ranges.UNROLL, "warps": ranges.WARPS},
-    # The Numba kernel is made by doubling, puts the mass first and leaves the number of registers to the compiler.
+    # The Numba kernel is made by doubling, puts the mass first and leaves the number of registers to the compiler, as
+    # WGSL does.
     when=(
         'p % unroll == 0 and (toolkit != "numba" or (128 % unroll == 0 and 32 % r == 0))'
-        ' and (toolkit != "numba" or (mass_first == 1 and warps == 0))'
+        ' and (toolkit != "numba" or (mass_first == 1 and warps == 0)) and (toolkit != "wgpu" or warps == 0)'
     ),
     loads="n / (p * r)",
     operations=Operations(

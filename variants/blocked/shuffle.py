@@ -21,6 +21,7 @@ from gravbench.variants.common import layouts, ranges
     },
     defaults={"p": 128, "r": 4, "unroll": 32, "warps": 0},
     ranges={"p": ranges.WARPS_OF_THREADS, "r": ranges.BODIES, "warps": ranges.WARPS},
+    when='toolkit != "wgpu" or warps == 0',  # WGSL has no bound on registers
     loads="n / (32 * r)",
     operations=Operations(contributions=("interact(sums[b], own[b], j, eps2)",)),
 )

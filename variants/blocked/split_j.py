@@ -84,10 +84,11 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
         "parts": ranges.PARTS,
         "warps": ranges.WARPS,
     },
-    # The Numba kernel is made by doubling, and leaves the number of registers to the compiler.
+    # The Numba kernel is made by doubling, and leaves the number of registers to the compiler, as
+    # WGSL does.
     when=(
         'p % unroll == 0 and (toolkit != "numba" or (128 % unroll == 0 and 32 % r == 0))'
-        ' and (toolkit != "numba" or warps == 0)'
+        ' and (toolkit not in ["numba", "wgpu"] or warps == 0)'
     ),
     loads="n / (p * r)",
     operations=Operations(

@@ -18,7 +18,7 @@ from gravbench.toolkits.family import Family
 from gravbench.toolkits.interface import DeviceToolkit, Timing, compiling
 
 ENTRY = Entry(
-    place=14, family="pretend", title="Pretended", module="numpy", distributions=("numpy",), extras=("pretend",),
+    place=15, family="pretend", title="Pretended", module="numpy", distributions=("numpy",), extras=("pretend",),
     probe="pretend_tiles",
 )  # fmt: skip
 
