@@ -95,7 +95,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
 def misfits(block: Block) -> Iterator[str]:
     """Say of each combination of axes and toolkit that the variant cannot run why, and what would be nearest."""
     for axes in _combinations(block.axes):
-        sentences = (misfit(block.variant, toolkit, axes) for toolkit in block.toolkits)
+        adapted = ((toolkit, block.variant.adapted(axes, toolkit, block.places)) for toolkit in block.toolkits)
+        sentences = (misfit(block.variant, toolkit, own) for toolkit, own in adapted)
         yield from (sentence for sentence in sentences if sentence)
 
 
@@ -122,7 +123,11 @@ def unused(blocks: Iterable[Block]) -> list[str]:
 def _fits(block: Block) -> bool:
     """Tell whether the variant can run with some combination of axes and toolkit."""
     condition = needed_by(block.variant)
-    combinations = ({"toolkit": toolkit, **axes} for axes in _combinations(block.axes) for toolkit in block.toolkits)
+    combinations = (
+        {"toolkit": toolkit, **block.variant.adapted(axes, toolkit, block.places)}
+        for axes in _combinations(block.axes)
+        for toolkit in block.toolkits
+    )
     return any(map(condition.holds, combinations))
 
 
@@ -132,8 +137,9 @@ def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]
     condition = needed_by(variant)
     grid = []
     for axes in _combinations(block.axes):
-        broken = {toolkit: condition.broken({"toolkit": toolkit, **axes}) for toolkit in block.toolkits}
-        grid += [(toolkit, axes) for toolkit, needed in broken.items() if needed is None]
+        on = {toolkit: variant.adapted(axes, toolkit, block.places) for toolkit in block.toolkits}
+        broken = {toolkit: condition.broken({"toolkit": toolkit, **own}) for toolkit, own in on.items()}
+        grid += [(toolkit, on[toolkit]) for toolkit, needed in broken.items() if needed is None]
         for needed in dict.fromkeys(filter(None, broken.values())):
             missing = [toolkit for toolkit in block.toolkits if broken[toolkit] == needed]
             where = f" on {' and '.join(missing)}" if len(missing) < len(broken) else ""

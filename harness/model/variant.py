@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -140,6 +140,7 @@ class Declaration:
         source: where the technique was published.
         axes: the values of each axis that are worth sweeping.
         defaults: the default value of each axis.
+        defaults_on: by toolkit, the defaults that are others there, because its kernel lacks what the usual ones ask for.
         ranges: for numeric axes, all values that the kernel can be compiled for; without, only those in ``axes``.
         when: which combinations can run, an expression over the axes and ``toolkit``; for a toolkit whose kernel
             ignores an axis, it excludes the other values.
@@ -162,6 +163,7 @@ class Declaration:
     source: str
     axes: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     defaults: Axes = field(default_factory=dict)
+    defaults_on: Mapping[str, Axes] = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
     when: str | None = None
     loads: str | None = None
@@ -220,6 +222,11 @@ class Variant(Declaration):
     def complete(self, axes: Axes) -> dict[str, AxisValue]:
         """Fill the defaults in, in the order the variant declares its axes."""
         return {name: axes.get(name, self.defaults[name]) for name in self.axes}
+
+    def adapted(self, axes: Axes, toolkit: str, chosen: Container[str]) -> dict[str, AxisValue]:
+        """Return axes with the defaults of a toolkit, but for those that were ``chosen``."""
+        own = self.defaults_on.get(toolkit, {})
+        return {**axes, **{name: value for name, value in own.items() if name not in chosen}}
 
     def find_value(self, axis: str, value: object) -> AxisValue | None:
         """Return the value of an axis that ``value`` stands for, None where it takes no such value.
@@ -301,6 +308,9 @@ def _check(declared: Declaration) -> None:
                 )
         if declared.defaults.get(axis) not in values:
             raise InputError(f"axis {axis} needs a default; accepted: one of {listed(map(str, values))}")
+    for toolkit, axes in declared.defaults_on.items():
+        if wrong_axes := [axis for axis, value in axes.items() if value not in declared.axes.get(axis, ())]:
+            raise InputError(f"the default for {wrong_axes[0]} on {toolkit} is none of its values; accepted: one of them")
     for axis, numbers in declared.ranges.items():
         if axis not in declared.axes:
             raise InputError(f"a range for {axis}, which is not an axis; {nearest(axis, list(declared.axes))}")

@@ -53,6 +53,8 @@ PARTIAL_BYTES = 1 << 30
         "parts": 0,
         "warps": 0,
     },
+    # WebGPU has no additions of float32 to memory that others add to, and no subgroups of a certain size.
+    defaults_on={"wgpu": {"p": 32, "deterministic": 1}},
     ranges={
         "p": Range(32, 384, "whole warps; 48 KB of shared memory in float64", step=32),
         "r": ranges.BODIES,
@@ -60,6 +62,10 @@ PARTIAL_BYTES = 1 << 30
         "parts": ranges.PARTS,
         "warps": ranges.WARPS,
     },
+    when=(
+        'toolkit != "wgpu" or (p == 32 and travel == "shared" and equal_mass == 0 and deterministic == 1'
+        " and gather == 1 and copies == 0 and warps == 0)"
+    ),
     mutual=True,
     operations=operations.SYMMETRIC,
     loads="n / (64 * (r or (8 if n > 8192 else 4)))",
