@@ -5,7 +5,9 @@
 
 const TINY = 2.2250738585072014e-308;
 
-// Measure the errors of `found`, three numbers for each row of a reference; `scale` is how much too long all are together.
+// Measure the errors of `found`, three numbers for each row of a reference.
+//
+// `scale` is how much too long all vectors are together.
 function errorsOf(found, reference) {
   const { exact, magnitudes } = reference;
   const rows = exact.length / 3;
@@ -80,8 +82,9 @@ function objectionTo(errors, limits) {
   const of = "of the sum of the contributions' magnitudes";
   const [found, mean] = [errors.error_magnitude_max, errors.error_magnitude_rms];
   if (Number.isNaN(found)) return "some accelerations are NaN, or were not written";
-  if (!(found <= limits.max)) return `largest error ${digits(found)} ${of} exceeds the tolerance of ${digits(limits.max)}`;
-  if (!(mean <= limits.rms)) return `rms error ${digits(mean)} ${of} exceeds the tolerance of ${digits(limits.rms)}`;
+  const exceeding = (error, limit) => `error ${digits(error)} ${of} exceeds the tolerance of ${digits(limit)}`;
+  if (!(found <= limits.max)) return `largest ${exceeding(found, limits.max)}`;
+  if (!(mean <= limits.rms)) return `rms ${exceeding(mean, limits.rms)}`;
   if (!(errors.scale <= limits.scale)) {
     return `all accelerations together are wrong by ${digits(errors.scale)}, accepted: ${digits(limits.scale)}`;
   }

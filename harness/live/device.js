@@ -6,6 +6,7 @@ const LIMITS = [
 ];
 const FEATURES = ["timestamp-query", "subgroups"];
 const WITHOUT = {
+  device: "This browser has WebGPU, but no device for it; chrome://gpu or about:support says why.",
   subgroups: "this device, or this browser, has no subgroups",
 };
 const SLOWEST = 20; // seconds that anything on the device may take
@@ -32,7 +33,7 @@ class Gpu {
   // Open the device that the browser prefers, with all that it allows.
   static async opened() {
     const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
-    if (!adapter) throw new Refusal("this browser has WebGPU, but no device for it: its list is at chrome://gpu or about:support");
+    if (!adapter) throw new Refusal(WITHOUT.device);
     const requiredFeatures = FEATURES.filter((name) => adapter.features.has(name));
     const known = LIMITS.filter((name) => adapter.limits[name] !== undefined);
     const requiredLimits = Object.fromEntries(known.map((name) => [name, adapter.limits[name]]));
@@ -45,7 +46,8 @@ class Gpu {
   }
 
   get name() {
-    const described = this.info.description || [this.info.vendor, this.info.architecture, this.info.device].filter(Boolean).join(" ");
+    const { vendor, architecture, device, description } = this.info;
+    const described = description || [vendor, architecture, device].filter(Boolean).join(" ");
     const name = described || "a GPU that its browser does not name";
     return this.isSoftware ? `${name}, ${CONTENT.software}` : name;
   }
@@ -100,8 +102,8 @@ class Gpu {
       timer = setTimeout(() => reject(new Refusal(sentence, { broken: true })), 1000 * SLOWEST);
     });
     const gone = this.device.lost.then((reason) => {
-      const why = reason.message || "it was reset";
-      throw new Refusal(`${what}: the device was lost (${firstLine(why)}); the next kernel gets a new one`, { broken: true });
+      const why = firstLine(reason.message || "it was reset");
+      throw new Refusal(`${what}: the device was lost (${why}); the next kernel gets a new one`, { broken: true });
     });
     try {
       return await Promise.race([promise, late, gone]);

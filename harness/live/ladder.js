@@ -29,7 +29,8 @@ class Ladder {
 
   // Say what a kernel is busy with, in its row.
   busy(name, n, words, errors = null) {
-    this.row(name, n).replaceChildren(...cells([name, count(n), words, "", "", "", "", errors ? scientific(errors.error_max) : ""]));
+    const error = errors ? scientific(errors.error_max) : "";
+    this.row(name, n).replaceChildren(...cells([name, count(n), words, "", "", "", "", error]));
   }
 
   // Show a record, instead of an earlier one of the same kernel and n.
@@ -46,7 +47,8 @@ class Ladder {
 
   numbersOf(record) {
     const median = record.median_seconds;
-    const half = record.ci_low === null ? "not known" : ((50 * (record.ci_high - record.ci_low)) / median).toPrecision(2);
+    const percent = (50 * (record.ci_high - record.ci_low)) / median;
+    const half = record.ci_low === null ? "not known" : percent.toPrecision(2);
     const first = this.records.get(`${CONTENT.rungs[0].name}/${record.n}`);
     const times = first && first.status === "ok" ? `${(first.median_seconds / median).toFixed(2)}` : "";
     return [(1000 * median).toPrecision(4), half, (record.interactions_per_second / 1e9).toPrecision(4), times];
@@ -86,7 +88,8 @@ function barOf(record, place, fastest) {
   const middle = BAR.height * (place + 0.5);
   const longest = BAR.width - BAR.label - BAR.numbers;
   const width = Math.max(1, (longest * record.interactions_per_second) / fastest);
-  const numbers = `${(record.interactions_per_second / 1e9).toPrecision(3)}e9/s, ${(1000 * record.median_seconds).toPrecision(3)} ms`;
+  const milliseconds = (1000 * record.median_seconds).toPrecision(3);
+  const numbers = `${(record.interactions_per_second / 1e9).toPrecision(3)}e9/s, ${milliseconds} ms`;
   const isEdited = record.variant.endsWith("_edited");
   return drawn(
     "g", { class: isEdited ? "edited" : "built-in" },

@@ -114,7 +114,8 @@ class Evaluation {
   }
 
   async secondsOf(stage, set, first, blocks) {
-    const part = await this.gpu.tried("it cannot be launched", () => this.part(stage, set, first, blocks));
+    const bound = "it does not use the arrays and numbers that it is given";
+    const part = await this.gpu.tried(bound, () => this.part(stage, set, first, blocks));
     const began = performance.now();
     await this.gpu.tried("it cannot be launched", () => submitted(this.gpu, [part]));
     await this.gpu.finished("its first launch");

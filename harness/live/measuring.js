@@ -5,7 +5,7 @@ const TURNS_A_BODY = 16; // turns that a loop of a guarded kernel may take, for 
 const MORE_TURNS = 1024;
 
 class Measuring {
-  // `rung` and `texts` are what is measured on n bodies; `tell` is called with what it is busy with, and throws Stopped.
+  // `rung` and `texts` are what is measured on n bodies; `tell` is told what it is busy with, and throws Stopped.
   constructor({ gpu, clock, browser, judge, rung, n, texts, isEdited, tell }) {
     Object.assign(this, { gpu, clock, browser, judge, rung, n, texts, isEdited, tell });
     this.plan = rung.plans[n];
@@ -37,9 +37,11 @@ class Measuring {
     const evaluation = await Evaluation.made(this.gpu, this.plan, lines, this.judge.sets);
     const compileSeconds = (performance.now() - began) / 1000;
     const errors = await this.verifyFirst(evaluation);
-    const sampler = new Sampler(evaluation, this.clock, this.template.protocol, (part) => this.tell("measuring", part));
+    const watch = (part) => this.tell("measuring", part);
+    const sampler = new Sampler(evaluation, this.clock, this.template.protocol, watch);
     const batch = await sampler.warmedUp();
-    const taken = await sampler.sampled(batch, () => this.check(evaluation, sampler.lastSet, "between two samples: "));
+    const when = "right at first, but not between two samples: ";
+    const taken = await sampler.sampled(batch, () => this.check(evaluation, sampler.lastSet, when));
     await this.verifyAgain(evaluation);
     return { compile_seconds: compileSeconds, ...errors, ...fieldsOfSamples(taken, this.template) };
   }
@@ -84,7 +86,8 @@ class Measuring {
 
   async verifyAgain(evaluation) {
     this.tell("verifying again", 1);
-    for (let set = 0; set < SETS; set += 1) await this.launchAndCheck(evaluation, set, "right at first, but after the samples: ");
+    const when = "right at first, but not after the samples: ";
+    for (let set = 0; set < SETS; set += 1) await this.launchAndCheck(evaluation, set, when);
   }
 
   async launchAndCheck(evaluation, set, when) {

@@ -2,8 +2,8 @@
 
 const CONTENT = JSON.parse(document.getElementById("content").textContent);
 const WITHOUT_WEBGPU =
-  "This browser has no WebGPU here. Chrome and Edge have it from version 113 on, Safari from 26 and Firefox from 141; " +
-  "Linux and older systems may need a setting, and a page from a server needs https.";
+  "This browser has no WebGPU here: Chrome and Edge have it from version 113 on, Safari from 26 and Firefox from " +
+  "141, on Linux and older systems perhaps behind a setting, and on a page from a server only with https.";
 const ON_SOFTWARE = 1024;
 const ON_HARDWARE = 16384;
 const SECONDS_A_RUNG = 6; // about, until a rung has shown how long it takes
@@ -115,7 +115,8 @@ class Page {
       const measuring = new Measuring({ gpu, clock, browser, judge, rung, n, texts, isEdited, tell });
       const { record, refusal } = await measuring.record();
       this.ladder.show(record);
-      editor.say(refusal ? refusal.message : `verified: ${(1000 * record.median_seconds).toPrecision(4)} ms`, refusal ? refusal.lines : []);
+      if (refusal) editor.say(refusal.message, refusal.lines);
+      else editor.say(`verified: ${(1000 * record.median_seconds).toPrecision(4)} ms`);
       if (this.gpu.lost || (refusal && refusal.broken)) await this.replace();
     } catch (error) {
       this.ladder.forget(name, n);
@@ -141,7 +142,7 @@ class Page {
   }
 
   downloadEnvironment() {
-    download("environment.json", `${JSON.stringify(environmentOf(this.ladder.all[0]), null, 2)}\n`);
+    download("environment.json", environmentOf(this.ladder.all[0]));
   }
 }
 

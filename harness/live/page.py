@@ -80,7 +80,7 @@ def content() -> dict[str, Any]:
         "eps2": float(np.float32(EPS**2)),
         "bodies": {str(n): _encoded(n) for n in SIZES},
         "rungs": [_rung(rung, known) for rung in known],
-        "start": start(known),
+        "start": json.dumps(start(known)),
         "judging": _judging(),
         "confidence": {"level": CONFIDENCE, "dependent": DEPENDENT},
         "software": SOFTWARE,

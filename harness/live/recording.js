@@ -9,9 +9,10 @@ async function browserName() {
     const named = known.find(({ brand }) => brand !== "Chromium") || known[0];
     if (named) return `${named.brand} ${named.version}`;
   }
-  const match = /(Firefox)\/([\d.]+)/.exec(navigator.userAgent) || /Version\/([\d.]+).*(Safari)/.exec(navigator.userAgent);
-  if (!match) return navigator.userAgent.slice(0, 200);
-  return match[1] === "Firefox" ? `Firefox ${match[2]}` : `Safari ${match[1]}`;
+  const firefox = /Firefox\/([\d.]+)/.exec(navigator.userAgent);
+  const safari = /Version\/([\d.]+).*Safari/.exec(navigator.userAgent);
+  if (firefox) return `Firefox ${firefox[1]}`;
+  return safari ? `Safari ${safari[1]}` : navigator.userAgent.slice(0, 200);
 }
 
 // Return what identifies the device and the browser in a record.
@@ -57,10 +58,12 @@ function jsonLine(record) {
   });
 }
 
-// Return the content of environment.json: the start of a run on this device.
+// Return the text of environment.json: the start of a run on this device. What Python knows of it stays as Python wrote
+// it: JSON.parse takes 3.0 for 3, and the hash of the sweep is another then.
 function environmentOf(record) {
   const { device: name, driver } = record;
-  return [{ ...CONTENT.start, devices: [{ selector: "wgpu:0", name, uuid: null, driver }] }];
+  const devices = [{ selector: "wgpu:0", name, uuid: null, driver }];
+  return `[{"devices": ${JSON.stringify(devices)}, ${CONTENT.start.slice(1)}]\n`;
 }
 
 async function sha256Of(texts) {

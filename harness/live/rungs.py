@@ -15,7 +15,6 @@ from gravbench.live.recorder import BufferRecorder
 from gravbench.model import files, generators, interaction_files, wgsl
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY, Interaction
-from gravbench.model.stem_code import BUILT_IN
 from gravbench.model.variant import Axes, AxisValue, Prepared, Variant, discover, parents
 from gravbench.verdicts.ranking import ladder_order
 

@@ -1,7 +1,8 @@
 // The measuring protocol: warm-up, samples, when to stop. As gravbench.measuring.protocol, with waits for the browser.
 //
 // Launches alternate between the sets of bodies, within a batch and from one batch to the next, so that none can use
-// what the one before it computed.
+// what the one before it computed. Of two samples in a row, drawn by chance, the results that they leave are looked at.
+// These are of both sets, so a kernel that leaves what it found shows.
 
 const MOST_BATCH = 512;
 const FEWEST_SAMPLES = 3;
@@ -22,6 +23,8 @@ class Sampler {
   // Time a batch of launches; return the seconds of one.
   async seconds(batch) {
     this.watch(this.spent / (this.settings.warm_up_seconds + this.settings.budget_seconds));
+    // The next batch ends on the other set.
+    if (batch % SETS === 0) this.launches += 1;
     const dispatches = [];
     for (let launch = 0; launch < batch; launch += 1) {
       dispatches.push(...this.evaluation.dispatchesOn(this.launches % SETS));
@@ -46,14 +49,14 @@ class Sampler {
     }
   }
 
-  // Sample until the median is known well enough or the budget is spent. `look` is called after one sample, drawn.
+  // Sample until the median is known well enough or the budget is spent. `look` is called after each of two samples.
   async sampled(batch, look) {
     const samples = [];
-    const looksAfter = 1 + Math.floor(Math.random() * FEWEST_SAMPLES);
+    const first = 1 + Math.floor(Math.random() * (FEWEST_SAMPLES - 1));
     const before = this.spent;
     for (;;) {
       samples.push(await this.seconds(batch));
-      if (samples.length === looksAfter) await look();
+      if (samples.length === first || samples.length === first + 1) await look();
       const reason = this.reasonToStop(samples, this.spent - before);
       if (reason) return { samples, batch, reason };
     }

@@ -1,7 +1,8 @@
 """Records of the page as far as Python knows them: the page adds the device, the errors and the samples.
 
-A kernel that was edited on the page is another variant, whose name says so, with a hash of its own. ``report`` shows it as
-a variant that this checkout does not have, and ``compare`` and ``merge`` never take it for the variant it was made of.
+A kernel that was edited on the page is another variant, whose name says so, with a hash of its own. ``report`` shows
+it as a variant that this checkout does not have, and ``compare`` and ``merge`` never take it for the variant that it
+was made of.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ class Clock {
   async prepare() {
     const { device } = this.gpu;
     this.queries = device.createQuerySet({ type: "timestamp", count: MARKS });
-    this.ticks = device.createBuffer({ size: 8 * MARKS, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
+    const usage = GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC;
+    this.ticks = device.createBuffer({ size: 8 * MARKS, usage });
     const encoder = device.createCommandEncoder();
     for (let first = 0; first < MARKS; first += 2) {
       const writes = { querySet: this.queries, beginningOfPassWriteIndex: first, endOfPassWriteIndex: first + 1 };

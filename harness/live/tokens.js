@@ -31,7 +31,7 @@ function tokenAt(text, at) {
   return { kind: "sign", text: text[at], at };
 }
 
-// Return where a comment that begins at a place ends; the place itself where none begins. Blocks of comments are nested.
+// Return where a comment that begins at a place ends; the place itself where none begins. Comments may be nested.
 function behindComment(text, at) {
   if (text.startsWith("//", at)) {
     const end = text.indexOf("\n", at);
