@@ -250,13 +250,17 @@ def binaries_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def need_toolkit(request: pytest.FixtureRequest):
-    """Skip, or with --require-gpu fail, where a toolkit's library is not installed."""
+    """Skip, or with --require-gpu fail, where a toolkit's library is not installed; skip where its devices are not."""
     from gravbench.model.toolkits import catalogue
+    from gravbench.toolkits.devices import family
 
     def need(toolkit: str) -> None:
         if missing := catalogue()[toolkit].missing:
             if request.config.getoption("--require-gpu"):
                 pytest.fail(f"--require-gpu: {missing}")
             pytest.skip(missing)
+        of_its_own = family(catalogue()[toolkit].family)
+        if of_its_own.by_name and (reason := of_its_own.devices()[1]):
+            pytest.skip(reason)
 
     return need

@@ -33,6 +33,7 @@ LIBRARIES = (
     "jax",
     "jzfmm",
     "warp",
+    "wgpu",
 )
 
 

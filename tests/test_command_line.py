@@ -20,6 +20,7 @@ from gravbench.model import interaction_files
 from gravbench.model.runs import RECORDS, RecordFile, newest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
+from gravbench.toolkits.devices import family
 from test_record import record
 
 LONG = "a" * 300
@@ -464,6 +465,11 @@ def test_the_doctor_works_without_a_gpu_and_says_how_to_mend_each_toolkit(tmp_pa
     assert "verified numba_direct" in cpu
     for toolkit, entry in catalogue().items():
         if toolkit == "cpu":
+            continue
+        if toolkit == "wgpu" and family("wgpu").devices()[0]:
+            assert any(
+                one.startswith("  + usable: wgpu ") and "verified naive with wgpu-native" in one for one in lines
+            )
             continue
         (line,) = [one for one in lines if one.startswith(f"  - not usable: {toolkit}")]
         assert "it needs an NVIDIA GPU" in line if entry.missing is None else "pip install 'gravbench[" in line

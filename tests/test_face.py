@@ -323,7 +323,7 @@ def test_the_list_for_programs_has_every_variant_or_the_one_that_is_named():
     tiled = json.loads(gravbench("list", "tiled", "--json").stdout)
     (one,) = tiled["variants"]
     assert (one["parent"], one["axes"]["p"]["default"], tiled["interactions"]) == ("float4", 256, [])
-    assert [Path(file).name for file in one["files"]] == ["tiled.cu", "tiled.py"]
+    assert [Path(file).name for file in one["files"]] == ["tiled.cu", "tiled.wgsl", "tiled.py"]
     (own,) = json.loads(gravbench("list", "hermite", "--json").stdout)["interactions"]
     assert own["flops"] == 43
     assert "did you mean tiled?" in refused("list", "tild")

@@ -366,8 +366,8 @@ CUDA_C = {"cupy", "pycuda"}
         ("tiled", ("rsqrtf(value);", "rsqrtf(value);  // a word"), set()),
         ("tiled", ("  if (begin + thread < n) tile", "  if (begin + thread <= n) tile"), CUDA_C),
         ("tiled", ("cuda.libdevice.rsqrtf if", "cuda.libdevice.frsqrt_rn if"), {"numba", "mlir"}),
-        ("tiled", ("(grid, block or p, own", "(grid, p, own"), {*CUDA_C, "numba", "mlir"}),
-        ("tiled", ("P=p, UNROLL=unroll, COLUMNS", "P=2 * p, UNROLL=unroll, COLUMNS"), {*CUDA_C, "numba", "mlir"}),
+        ("tiled", ("(grid, block or p, own", "(grid, p, own"), {*CUDA_C, "numba", "mlir", "wgpu"}),
+        ("tiled", ("P=p, UNROLL=unroll, COL", "P=2 * p, UNROLL=unroll, COL"), {*CUDA_C, "numba", "mlir", "wgpu"}),
         ("tiled", ("return load(array, k) + (", "return load(array, k) + 1 * ("), {"mlir"}),
         ("tiled", ("cycle = min(round(1 / fraction), bodies.n)", "cycle = 1"), set()),
         ("tiled", ('"split", P=p, Q=q', '"split", P=2 * p, Q=q'), set()),
@@ -378,7 +378,7 @@ CUDA_C = {"cupy", "pycuda"}
     ],
 )  # fmt: skip
 def test_a_shared_file_counts_where_it_runs(copied, name, edit, toolkits):
-    sources = [path for path in copied.rglob("*.[cp][uy]*") if path.suffix in (".py", ".cu", ".cuh")]
+    sources = [path for path in copied.rglob("*") if path.suffix in (".py", ".cu", ".cuh", ".wgsl")]
     found = [path for path in sources if edit[0] in path.read_text()]
     (path,) = found
     before = hashes(copied, name)

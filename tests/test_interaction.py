@@ -20,6 +20,7 @@ from gravbench.model import generators, interaction, interaction_files, interact
 from gravbench.model.bodies import Bodies
 from gravbench.model.case import Case
 from gravbench.model.stem_code import BUILT_IN
+from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.opening import open_toolkit
@@ -220,12 +221,13 @@ RUNS = [
         dtype,
         interaction,
         id=f"{name}-{toolkit}-{dtype}-{interaction}",
-        marks=[] if toolkit in ("numba", "cpu") else [pytest.mark.gpu],
+        marks=[] if toolkit in ("numba", "wgpu", "cpu") else [pytest.mark.gpu],
     )
     for name in TAKE_ANY
     for toolkit, dtype, interaction in product(
         discover()[name].toolkits, discover()[name].dtypes, [*(one for one in PACKAGED if one != "gravity"), "spring"]
     )
+    if dtype in catalogue()[toolkit].dtypes
 ]
 
 

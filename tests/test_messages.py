@@ -174,6 +174,7 @@ OF_TILED = "p, unroll, block_shape, stagger"
 )
 def test_a_wrong_device_is_answered_with_those_there_are_and_how_they_are_named(monkeypatch, word, meant):
     monkeypatch.setattr(devices, "gpus", lambda: (TWO, None))
+    monkeypatch.setattr(devices, "_of_other_families", lambda _: [])
     question = f"did you mean {meant}? " if meant else ""
     accepted = f"accepted: cuda:0 (NVIDIA H200), cuda:1 (NVIDIA H200), cpu ({processor_name()})"
     assert refused("run", "quick", "--device", word) == [f"--device {word}: no such device; {question}{accepted}"]

@@ -300,8 +300,8 @@ def test_each_peer_has_one_toolkit_and_a_parent_that_is_written_in_cuda():
 
 
 def test_every_toolkit_is_in_the_catalogue_is_probed_and_can_be_installed():
-    expected = ["cupy", "pycuda", "numba", "mlir", "torch", "triton", "cutile", "cute", "mojo", "jax", "warp", "jzfmm"]
-    assert list(catalogue()) == [*expected, "cpu"]
+    of_cuda = ["cupy", "pycuda", "numba", "mlir", "torch", "triton", "cutile", "cute", "mojo", "jax", "warp", "jzfmm"]
+    assert list(catalogue()) == [*of_cuda, "wgpu", "cpu"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for toolkit, entry in catalogue().items():
         assert toolkit in VARIANTS[entry.probe].toolkits

@@ -38,11 +38,13 @@ from recorder import asked_for, possible
 VARIANTS = discover()
 EPS = 0.05
 
+WITHOUT_CUDA = "numba", "wgpu", "cpu"
+
 # numba.cuda is here twice: in the simulator on every machine, for real on a GPU.
 every_run = pytest.mark.parametrize(
     ("name", "toolkit"),
     [
-        pytest.param(name, toolkit, id=f"{name}-{toolkit}", marks=[pytest.mark.gpu] * (toolkit not in ("numba", "cpu")))
+        pytest.param(name, toolkit, id=f"{name}-{toolkit}", marks=[pytest.mark.gpu] * (toolkit not in WITHOUT_CUDA))
         for name, variant in VARIANTS.items()
         for toolkit in variant.toolkits
     ],
@@ -59,8 +61,8 @@ def opened_for(need_toolkit):
         opened = open_toolkit(toolkit, VARIANTS[name], dtype)
         if toolkit == "cpu":  # once in all tests: compiling for the processor takes seconds
             opened.compile = lambda stem, **constants: compiled_for_cpu(name, dtype, stem, tuple(constants.items()))
-        # CUDA C knows no layout of arrays; what Numba and XLA compile is for one.
-        return keeping_kernels(opened) if catalogue()[toolkit].cuda_c else opened
+        # CUDA C and WGSL know no layout of arrays; what Numba and XLA compile is for one.
+        return keeping_kernels(opened) if catalogue()[toolkit].cuda_c or toolkit == "wgpu" else opened
 
     return opened_for
 
@@ -80,7 +82,7 @@ def accelerate(opened_for):
         # A tree is exact, and to be held to the same, where it opens every cell.
         axes = {**(SIMULATED if simulator(toolkit) else {}), "theta": 0, **axes}
         axes = {axis: value for axis, value in axes.items() if axis in variant.axes}
-        prepared = prepared_by(variant, opened, bodies, variant.complete(axes))
+        prepared = prepared_by(variant, opened, bodies, variant.adapted(variant.complete(axes), toolkit, axes))
         results = []
         for _ in range(prepared.cycle):
             prepared.launch()
@@ -113,6 +115,10 @@ def simulator(toolkit):
     return toolkit == "numba" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 
+def dtypes_of(name, toolkit):
+    return [dtype for dtype in VARIANTS[name].dtypes if dtype in catalogue()[toolkit].dtypes]
+
+
 def bodies_of(n, seed=3):
     return generators.plummer(n, seed, EPS)
 
@@ -121,7 +127,7 @@ def bodies_of(n, seed=3):
 def test_agrees_with_the_float64_direct_sum(accelerate, name, toolkit):
     # Blocks of the simulator are smaller: what counts is more than one of them, and an odd end.
     sizes = (1, 31, 32, 33, 64, 65) if simulator(toolkit) else (1, 2, 31, 127, 128, 129, 1000)
-    first, *others = VARIANTS[name].dtypes
+    first, *others = dtypes_of(name, toolkit)
     # The number type changes no loop: of a second one the largest size says enough, but on a GPU.
     few = sizes[-1:] if simulator(toolkit) or toolkit == "cpu" else sizes
     for dtype, n in [*product([first], sizes), *product(others, few)]:
@@ -139,7 +145,7 @@ def test_two_bodies_pull_as_the_closed_form_says(accelerate, name, toolkit):
     # a_0 = m_1 d / (d^2 + eps^2)^(3/2) along the line between them, and m_0 a_0 = -m_1 a_1.
     bodies = Bodies(np.array([1.0, 3.0]), np.array([[0.0, 0, 0], [0, 2.0, 0]]), np.zeros((2, 3)), EPS)
     pull = 2.0 / (4.0 + EPS**2) ** 1.5
-    for dtype in VARIANTS[name].dtypes:
+    for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
             accelerations = accelerate(name, toolkit, dtype, bodies)
             # Four roundings of float32 in a row.
@@ -150,7 +156,7 @@ def test_two_bodies_pull_as_the_closed_form_says(accelerate, name, toolkit):
 def test_forces_sum_to_zero(accelerate, name, toolkit):
     # Newton's third law: the sum of m a is zero but for rounding, a random walk over n * n pulls.
     bodies = generators.collision(65 if simulator(toolkit) else 128, 5, EPS)
-    for dtype in VARIANTS[name].dtypes:
+    for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
             forces = bodies.mass[:, None] * accelerate(name, toolkit, dtype, bodies)
             rounding = np.finfo(dtype).eps * np.abs(forces).sum()
@@ -160,7 +166,7 @@ def test_forces_sum_to_zero(accelerate, name, toolkit):
 @every_run
 def test_coincident_bodies_stay_finite_and_pull_each_other_nowhere(accelerate, name, toolkit):
     bodies = Bodies(np.ones(5), np.full((5, 3), 0.3), np.zeros((5, 3)), EPS)
-    for dtype in VARIANTS[name].dtypes:
+    for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
             assert_allclose(accelerate(name, toolkit, dtype, bodies), 0, atol=0)
 
@@ -174,7 +180,7 @@ def test_a_body_without_mass_is_pulled_and_pulls_nobody(accelerate, name, toolki
         np.vstack([bodies.velocity, [0, 0, 0]]),
         EPS,
     )
-    for dtype in VARIANTS[name].dtypes:
+    for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
             with_ghost = accelerate(name, toolkit, dtype, ghost)
             assert_allclose(with_ghost[:40], accelerate(name, toolkit, dtype, bodies), rtol=1e-5)
@@ -193,7 +199,7 @@ def walked(variant, toolkit):
         # The ends and the middle of a long axis.
         few = simulated and len(values) > 4
         for value in [values[0], values[len(values) // 2], values[-1]] if few else values:
-            axes = variant.complete({**base, axis: value})
+            axes = variant.adapted(variant.complete({**base, axis: value}), toolkit, {*base, axis})
             if axes.get("block_shape") == "16x16":
                 axes["p"] = 256
             if possible(variant, axes, toolkit) and not (simulated and axes["p"] * axes.get("q", 1) > 256):
@@ -209,7 +215,8 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
     n = 24 if simulator(toolkit) and {"theta", "warps"} & variant.axes.keys() else 70
     bodies = {3: bodies_of(n), 2: flattened(bodies_of(n))}
     # An axis does not change the number type: where there is no GPU, one of them is enough.
-    for dtype in variant.dtypes[:1] if simulator(toolkit) or toolkit == "cpu" else variant.dtypes:
+    dtypes = dtypes_of(name, toolkit)
+    for dtype in dtypes[:1] if simulator(toolkit) or toolkit == "cpu" else dtypes:
         expected = {dim: direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
         for axes in walked(variant, toolkit):
             if toolkit == "numba" and not simulator(toolkit) and dtype == "float64" and axes["p"] == 1024:
@@ -225,10 +232,10 @@ def test_an_approximation_says_what_it_approximates(opened_for, name, toolkit):
     """What it computes differs from the exact sum, and a cycle of it does not; only a variant that says so differs."""
     variant = VARIANTS[name]
     axes = {axis: value for axis, value in SIMULATED.items() if axis in variant.axes} if simulator(toolkit) else {}
-    axes = variant.complete(axes)
+    axes = variant.adapted(variant.complete(axes), toolkit, axes)
     # Where leaves hold several bodies, only a few cells of 70 stand for more than one.
     bodies = bodies_of(70 if simulator(toolkit) else 1000)
-    for dtype in variant.dtypes:
+    for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
             opened = opened_for(name, toolkit, dtype)
             prepared = prepared_by(variant, opened, bodies, axes)

@@ -91,6 +91,8 @@ FIELDS: dict[str, str] = {
     "bodies_sha256": "hash of the n bodies in float64",
     "compute_capability": "compute capability of the GPU",
     "compiler": "name and version of the compiler",
+    "adapter": "what a device of WebGPU says of itself: vendor, backend, type, features, limits; empty for others",
+    "clock_resolution_seconds": "what the clock of the samples tells apart; null where the toolkit does not say",
     "start_seconds": "from the start of the worker process to a usable device",
     "gpus_linked_by": "how several GPUs are connected; null for one GPU",
     "compile_seconds": "compilation: when the kernels were built ahead, or in the session, including the first launch",

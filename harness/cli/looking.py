@@ -71,7 +71,7 @@ def source(
     ] = None,
     toolkit: Annotated[
         str | None,
-        typer.Option(help="Toolkit for --machine-code (default: one that compiles the CUDA C, if there is any)."),
+        typer.Option(help="Toolkit whose kernel is printed (default: one that compiles the CUDA C, if there is any)."),
     ] = None,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="Print one file of CUDA C that plain nvcc compiles instead.")
@@ -81,6 +81,8 @@ def source(
     ] = None,
 ) -> None:
     """Print the source of a variant: the CUDA C as it is compiled, the file in another language, or the Python.
+
+    With --toolkit wgpu, print the WGSL as it is compiled, with the default of each axis.
 
     With --standalone, everything that the CUDA C includes is in it and its constants are defined, with the default of
     each axis: `nvcc -c -arch=sm_90 FILE` compiles it.
@@ -93,8 +95,11 @@ def source(
     from gravbench.model import files
 
     kinds = {"--machine-code": machine_code, "--python": python, "--standalone": standalone}
-    _check_options(kinds, {"--arch": arch, "--toolkit": toolkit}, "--machine-code")
+    _check_options(kinds, {"--arch": arch}, "--machine-code")
     _check_options(kinds, {"--out": out}, "--standalone")
+    for option in ("--python", "--standalone"):
+        if toolkit is not None and kinds[option]:
+            raise InputError(f"--toolkit and {option} cannot be combined; accepted: one of them")
     chosen, computed = _found(variant, interaction)
     if machine_code:
         _show(instructions(chosen, computed, arch or "sm_90", toolkit), "text")
@@ -105,10 +110,28 @@ def source(
         else:
             with writing(out):
                 out.write_text(text, "utf-8")
-    elif chosen.has_cuda_c and not python:
-        _show(chosen.cuda_source(computed), "cuda")
+    elif python:
+        _show(files.text(chosen.path), "python")
     else:
-        _show(files.text(chosen.path if python else [*chosen.kernel_files, chosen.path][0]), "python")
+        _show_kernel(chosen, computed, toolkit)
+
+
+def _show_kernel(variant: Variant, interaction: Interaction, toolkit: str | None) -> None:
+    """Print what a toolkit compiles of a variant; where none is named, the first that the variant has a kernel for."""
+    from gravbench.model import files, wgsl
+    from gravbench.model.toolkits import catalogue, check_offered
+    from gravbench.toolkits.wgsl_texts import texts
+
+    if toolkit is not None:
+        check_offered(toolkit, variant.name, variant.toolkits)
+    entry = catalogue()[toolkit or variant.toolkits[0]]
+    file = variant.path.with_suffix(entry.suffix)
+    if variant.has_cuda_c and (toolkit is None or entry.cuda_c):
+        _show(variant.cuda_source(interaction), "cuda")
+    elif entry.suffix == wgsl.SUFFIX:
+        _show("\n".join(made.text for made in texts(variant, {}, interaction)), "rust")
+    else:
+        _show(files.text(file if entry.suffix and file.exists() else variant.path), "python")
 
 
 def _check_options(kinds: Mapping[str, bool], options: Mapping[str, object], kind: str) -> None:

@@ -27,7 +27,7 @@ from gravbench.model.python_code import is_text, tree
 from gravbench.model.record import Record
 from gravbench.model.run_names import find
 from gravbench.model.runs import RecordFile
-from gravbench.model.stem_code import CUDA_C
+from gravbench.model.stem_code import CUDA_C, JOINED
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import KERNEL, NUMBA, Variant, discover
 from gravbench.report.cases import Timed, fastest_cases
@@ -95,7 +95,7 @@ def lines_of(variant: Variant, toolkit: str) -> int:
     entry = catalogue()[toolkit]
     if suffix := CUDA_C if entry.cuda_c and variant.has_cuda_c else entry.suffix:
         text = files.text(variant.path.with_suffix(suffix))
-        return len(cuda_lines(text) if suffix == CUDA_C else code_lines(text))
+        return len(cuda_lines(text) if suffix in JOINED else code_lines(text))
     text = files.text(variant.path)
     made = {function.name: function for function in tree(text).body if isinstance(function, ast.FunctionDef)}
     maker = made.get(toolkit + KERNEL) or made[NUMBA + KERNEL]

@@ -28,8 +28,10 @@ def examine(toolkit: str, device: Device | None) -> Finding:
     if missing := entry.missing:
         return Finding(toolkit, None, usable=False, reason=missing)
     if device is None:
-        needs = family(entry.family).needs
-        return Finding(toolkit, entry.version, usable=False, reason=f"installed; it needs {needs}")
+        of_device = family(entry.family)
+        # Of the usual GPUs it is said once what to do.
+        mend = f"; {of_device.mend()}" if of_device.by_name else ""
+        return Finding(toolkit, entry.version, usable=False, reason=f"installed; it needs {of_device.needs}{mend}")
     variant = discover()[entry.probe]
     case = Case(
         variant=variant.name,

@@ -19,6 +19,11 @@ SOFTWARE = "software adapter"
 """Ends the name of a device that is a driver which computes on the processor."""
 
 
+def is_software(device: str | None) -> bool:
+    """Tell whether a device of this name is a driver that computes on the processor."""
+    return device is not None and device.endswith(SOFTWARE)
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A device that cases run on. ``selector`` is what ``--device`` takes: ``cpu``, ``cuda:0``, ``cuda:1``, ...

@@ -51,9 +51,9 @@ def code_sha256(
     """Hash what a toolkit runs of a stem.
 
     ``roots`` is where the modules are that the stem imports, ``joined`` the joined text of CUDA C or WGSL and
-    ``generated`` the Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is the factor of
-    the interaction on the errors that count as right, by which a result was judged. ``native`` is the text of the stem
-    in the toolkit's own language, in which a comment begins with ``#``; None where it has none.
+    ``generated`` the Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is
+    the factor of the interaction on the errors that count as right, by which a result was judged. ``native`` is the
+    text of the stem in the toolkit's own language, in which a comment begins with ``#``; None where it has none.
     """
     return joined_sha256(
         python_code.code(stem, toolkit, roots),

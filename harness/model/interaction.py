@@ -3,8 +3,8 @@
 An interaction is one Python file that is read and never executed. Its function ``interact(sums, i, j, eps2)`` says in
 straight lines of arithmetic what body j adds to the sums of body i. Names in capitals before it are constants;
 TOLERANCE is the factor by which the errors of its sums may be larger than those of gravity, because their terms cancel
-more. From these lines come the CUDA C, the WGSL and the Python that kernels are compiled from, the float64 that judges them,
-and the count of floating-point operations.
+more. From these lines come the CUDA C, the WGSL and the Python that kernels are compiled from, the float64 that judges
+them, and the count of floating-point operations.
 
 The count follows GPU Gems 3, section 31.2, which finds 20 for gravity: each +, -, * and / is one operation, adding to a
 sum included, so that an FMA is two; a function costs what ``FLOPS`` says. A change of sign, a comparison and a choice

@@ -2,9 +2,9 @@
 
 A variant is one stem below ``variants/``: ``STEM.py`` says why it exists, its axes and its launch geometry;
 ``STEM.cu``, when there, is its CUDA C for the toolkits that compile it (CuPy, PyCUDA), and a file with another
-toolkit's suffix (``STEM.mojo``) the kernel for that one; a function ``TOOLKIT_kernel`` in ``STEM.py`` makes its kernel
-for another toolkit: ``numba_kernel`` the twin for numba.cuda, ``jax_kernel`` what JAX compiles. Nothing else has to be
-edited to add one: the toolkits a variant runs on are read off what its stem holds.
+toolkit's suffix (``STEM.wgsl``, ``STEM.mojo``) the kernel for that one; a function ``TOOLKIT_kernel`` in ``STEM.py``
+makes its kernel for another toolkit: ``numba_kernel`` the twin for numba.cuda, ``jax_kernel`` what JAX compiles.
+Nothing else has to be edited to add one: the toolkits a variant runs on are read off what its stem holds.
 
 This module knows no toolkit: ``gravbench.toolkits.interface`` says what a variant may ask of the one it is given.
 """
@@ -140,7 +140,7 @@ class Declaration:
         source: where the technique was published.
         axes: the values of each axis that are worth sweeping.
         defaults: the default value of each axis.
-        defaults_on: by toolkit, the defaults that are others there, because its kernel lacks what the usual ones ask for.
+        defaults_on: by toolkit, the defaults that differ there, because its kernel lacks what the usual ones ask for.
         ranges: for numeric axes, all values that the kernel can be compiled for; without, only those in ``axes``.
         when: which combinations can run, an expression over the axes and ``toolkit``; for a toolkit whose kernel
             ignores an axis, it excludes the other values.
@@ -310,7 +310,9 @@ def _check(declared: Declaration) -> None:
             raise InputError(f"axis {axis} needs a default; accepted: one of {listed(map(str, values))}")
     for toolkit, axes in declared.defaults_on.items():
         if wrong_axes := [axis for axis, value in axes.items() if value not in declared.axes.get(axis, ())]:
-            raise InputError(f"the default for {wrong_axes[0]} on {toolkit} is none of its values; accepted: one of them")
+            raise InputError(
+                f"the default for {wrong_axes[0]} on {toolkit} is none of its values; accepted: one of them"
+            )
     for axis, numbers in declared.ranges.items():
         if axis not in declared.axes:
             raise InputError(f"a range for {axis}, which is not an axis; {nearest(axis, list(declared.axes))}")

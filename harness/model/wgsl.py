@@ -1,9 +1,9 @@
 """The complete WGSL of a kernel, for WebGPU: made without a device and without any library.
 
-The file ``STEM.wgsl`` of a variant is WGSL, but for what stands before it here: the constants of the kernel as ``const``
-lines, and what is generated from the file of the interaction. WGSL has neither a preprocessor nor a way to ask for
-unrolling. So a loop whose first line ends with ``// unrolled`` is written out, its counter replaced by numbers: an array
-of a thread then has constant indices, and stays in registers. Without that comment the text computes the same.
+The file ``STEM.wgsl`` of a variant is WGSL, but for what stands before it here: the constants of the kernel, as lines
+``const P: i32 = 256;``, and what is generated from the file of the interaction. WGSL has no preprocessor, and no way to
+ask for unrolling. So a loop whose first line ends with ``// unrolled`` is written out, its counter replaced by numbers:
+an array of a thread then has constant indices, and stays in registers. Without that comment the text computes the same.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from gravbench.errors import InputError
 from gravbench.model import interaction_files, sources
+from gravbench.model.device import SOFTWARE, is_software
 from gravbench.model.method import METHOD, method_words
 from gravbench.model.quantities import QUANTITIES
 from gravbench.model.record import Record
@@ -180,6 +181,15 @@ class Here:
 
 NOWHERE = Here()
 """Records alone: their sources are compared with nothing."""
+
+
+def notes_of_software(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
+    """Say how many cases were measured by a software adapter in BASE or NEW, and by another device in the other."""
+    mixed = sum(is_software(base.device) != is_software(new.device) for base, new in pairs)
+    if not mixed:
+        return []
+    cases = "case compares" if mixed == 1 else "cases compare"
+    return [f"{mixed:,} {cases} a {SOFTWARE}, whose driver computes on the processor, with another device"]
 
 
 def notes_of_two_methods(pairs: Iterable[tuple[Record, Record]]) -> list[str]:

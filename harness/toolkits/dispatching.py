@@ -1,7 +1,7 @@
 """Kernels of WGSL on a device of WebGPU: arrays, dispatches that wait to be submitted, and parts of long launches.
 
-Nothing here imports a library: ``device`` is a ``GPUDevice`` of the package ``wgpu``. A launch waits until something asks
-for its result, so that a batch reaches the device as a whole and the device never waits for the host.
+Nothing here imports a library: ``device`` is a ``GPUDevice`` of the package ``wgpu``. A launch waits until something
+asks for its result, so that a batch reaches the device as a whole and the device never waits for the host.
 """
 
 from __future__ import annotations

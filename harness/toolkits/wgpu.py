@@ -7,6 +7,7 @@ and has no float64. A driver that computes on the processor is a device as well,
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -86,7 +87,7 @@ FAMILY = WgpuFamily()
 
 @cache
 def _adapters() -> list[Any]:
-    """List the adapters, those that compute on the processor last; OpenGL's are left out, which lack compute kernels."""
+    """List the adapters but those of OpenGL, which lack compute kernels; those that compute on the processor last."""
     import wgpu
     from wgpu.backends.wgpu_native.extras import set_instance_extras
 
@@ -137,6 +138,20 @@ def _period(device: Any) -> float:
     return 1e-9 * float(lib.wgpuQueueGetTimestampPeriod(device.queue._internal))
 
 
+class WgslError(RuntimeError):
+    """A text of WGSL is refused; the message says why, and quotes the line."""
+
+
+def _refusal(said: str, text: str) -> str:
+    """Make a sentence of what wgpu-native says of a text: its last reason, and the line of the text that it names."""
+    reasons = [line.strip(" =") for line in said.splitlines() if line.strip() and "─" not in line and "│" not in line]
+    named = re.search(r"wgsl:(\d+):", said)
+    problem = (
+        reasons[-1] if named is None else next(line for line in reasons if "error:" in line).partition("error: ")[2]
+    )
+    return problem + (f": {text.splitlines()[int(named[1]) - 1].strip()}" if named else "")
+
+
 class WgpuToolkit(DeviceToolkit):
     """The adapter that this process was given."""
 
@@ -148,7 +163,10 @@ class WgpuToolkit(DeviceToolkit):
         ENTRY.load()
         self._adapter, self._device, ticking = _opened(FAMILY.shown)
         self.has_own_clock = ticking is not None
-        self._queries, self._ticks = _timestamps(self._device, 2) if self.has_own_clock else (None, None)
+        self._queries: Any = None
+        self._ticks: Any = None
+        if self.has_own_clock:
+            self._queries, self._ticks = _timestamps(self._device, 2)
         self._queue = Queue(self._device, self._queries)
         self.resolution = SUBMITTING if ticking is None else ticking
 
@@ -196,17 +214,23 @@ class WgpuToolkit(DeviceToolkit):
 
         Raises:
             ToolkitMissingError: the device lacks what it needs.
+            WgslError: the text is refused.
         """
         most = self._device.limits[MOST_THREADS]
         if threads > most:
             raise ToolkitMissingError(f"a block of {threads:,} threads; this device takes at most {most:,}")
         if wgsl.SUBGROUPS in text and SUBGROUPS not in self._device.features:
             raise ToolkitMissingError("this device has no subgroups")
+        from wgpu import GPUError
+
         with compiling(self):
-            # Naga knows the functions of subgroups, and not the line that asks for them.
-            module = self._device.create_shader_module(code=text.replace(wgsl.SUBGROUPS, ""))
-            stages = [{"module": module, "entry_point": name} for name in wgsl.entry_points(text, kernel)]
-            return [self._device.create_compute_pipeline(layout="auto", compute=stage) for stage in stages]
+            try:
+                # Naga knows the functions of subgroups, and not the line that asks for them.
+                module = self._device.create_shader_module(code=text.replace(wgsl.SUBGROUPS, ""))
+                stages = [{"module": module, "entry_point": name} for name in wgsl.entry_points(text, kernel)]
+                return [self._device.create_compute_pipeline(layout="auto", compute=stage) for stage in stages]
+            except GPUError as error:
+                raise WgslError(_refusal(str(error), text)) from None
 
     def synchronize(self) -> None:
         self._queue.wait()

@@ -28,8 +28,8 @@ fn kahan(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) l
     let thread = i32(local);
     let i = (numbers.first_block + i32(group.x)) * P + thread;
     let own = body_of(bodies[min(i, n - 1)]);
-    var sums = vec4f();
-    var lost = vec4f();
+    var sums = vec3f();
+    var lost = vec3f();
     for (var first = 0; first < n; first += P) {
         var row = BodyRow();
         if first + thread < n {
@@ -39,15 +39,16 @@ fn kahan(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) l
         workgroupBarrier();
         for (var turn = 0; turn < P / UNROLL; turn++) {
             for (var step = 0; step < UNROLL; step++) {  // unrolled
-                let next = row_of(interact(sums_of(-lost), own, body_of(tile[turn][step]), eps2));
-                let larger = fma(sums, vec4f(one), next);
-                lost = fma(larger, vec4f(one), -sums) - next;
+                let next = interact(Sums(-lost.x, -lost.y, -lost.z), own, body_of(tile[turn][step]), eps2);
+                let added = vec3f(next.ax, next.ay, next.az);
+                let larger = fma(sums, vec3f(one), added);
+                lost = fma(larger, vec3f(one), -sums) - added;
                 sums = larger;
             }
         }
         workgroupBarrier();
     }
     if i < n {
-        accelerations[i] = sums;
+        accelerations[i] = vec4f(sums, 0);
     }
 }

@@ -88,7 +88,7 @@ def numba_kernel(cuda, real, interaction, *, P, R, UNROLL, RESIDENT):
     # WGSL does.
     when=(
         'p % unroll == 0 and (toolkit != "numba" or (128 % unroll == 0 and 32 % r == 0))'
-        ' and (toolkit not in ["numba", "wgpu"] or warps == 0)'
+        ' and (toolkit != "numba" or warps == 0) and (toolkit != "wgpu" or warps == 0)'
     ),
     loads="n / (p * r)",
     operations=Operations(

@@ -99,9 +99,11 @@ fn symmetric(@builtin(workgroup_id) group_id: vec3u, @builtin(local_invocation_i
                     of_own[b] += cube * j.x * d;
                     of_j -= cube * own[b].mass * d;
                 }
-                passed[(turn + step) % 2][lane] = vec4f(of_j, 0);
+                // A constant in the unrolled text, unless each turn is one step.
+                let side = (turn % 2 * (UNROLL % 2) + step) % 2;
+                passed[side][lane] = vec4f(of_j, 0);
                 workgroupBarrier();
-                of_j = passed[(turn + step) % 2][next].xyz;
+                of_j = passed[side][next].xyz;
             }
         }
         if ahead >= R {

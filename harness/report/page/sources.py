@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gravbench.model import wgsl
 from gravbench.model.record import Record
 from gravbench.model.stem_code import CUDA_C
 from gravbench.model.variant import CPU, NUMBA, Variant
@@ -32,7 +33,7 @@ class Listing:
 def listings(variant: Variant, variants: Mapping[str, Variant]) -> list[Listing]:
     """Return the files of a variant's kernels, where it has any, and its Python file: twin, axes, launch geometry."""
     parent = variants.get(variant.parent) if variant.parent else None
-    kinds = {CUDA_C: "CUDA C (CuPy, PyCUDA)"}
+    kinds = {CUDA_C: "CUDA C (CuPy, PyCUDA)", wgsl.SUFFIX: "WGSL (WebGPU)"}
     return [
         _listing(
             kinds.get(path.suffix, f"the kernel for {', '.join(variant.toolkits)}"),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
+from gravbench.model.device import SOFTWARE, is_software
 from gravbench.model.record import Record, Status
 from gravbench.report.names import compact, count, drift_sentence, joined, why_unranked
 from gravbench.report.numbers import number, percent
@@ -20,6 +21,7 @@ CARDS = (
     "differ, by the anchors that each repeated. times: repetitions. ms: the geometric mean of the medians. interval: "
     "of the difference from the first card, with 95 % confidence by Student's t."
 )
+OF_SOFTWARE = "a driver that computes on the processor: its times say nothing about a GPU"
 MOST_SKIPPED = 8
 """Of so many variants skipped for one reason, the configurations are listed; of more, only the names."""
 
@@ -35,6 +37,7 @@ def conditions(content: Content) -> Section:
     late = sum(case.outraced for case in cases)
     facts = {
         "devices": joined(devices) or "none recorded",
+        **({SOFTWARE: OF_SOFTWARE} if any(is_software(case.device) for case in cases) else {}),
         **{f"{name}, card {place}": uuid for (name, uuid), place in content.names.cards.items()},
         "measured": " to ".join(dict.fromkeys([started[0], started[-1]])),
         "bodies": joined(f"{case.part('bodies')} {case.subset}".strip() for case in cases),

@@ -16,7 +16,7 @@ from gravbench.model.work import Work
 from gravbench.report.markdown import escaped, markdown_table
 from gravbench.report.names import compact, count, joined
 from gravbench.report.numbers import number, rough_percent
-from gravbench.report.provenance import NARROW, NOWHERE, Here, notes_of_two_methods
+from gravbench.report.provenance import NARROW, NOWHERE, Here, notes_of_software, notes_of_two_methods
 from gravbench.report.section import Column
 from gravbench.report.terminal.differing import differences
 from gravbench.report.terminal.printing import heading, say, say_facts, say_lines
@@ -263,7 +263,7 @@ def _style(verdict: str) -> str:
 def _notes(rows: Sequence[Pair], here: Here) -> list[str]:
     records = [(pair.base, pair.new) for pair in rows]
     narrow = [NARROW_INTERVAL] * any(map(_narrow_sign, rows))
-    return [*narrow, *notes_of_two_methods(records), *here.notes_of_rows(records, "case")]
+    return [*narrow, *notes_of_software(records), *notes_of_two_methods(records), *here.notes_of_rows(records, "case")]
 
 
 def namesakes(comparison: Comparison) -> list[str]:
