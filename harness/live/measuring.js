@@ -1,7 +1,7 @@
 // What a kernel goes through: compile, a guarded launch if it was edited, verify, warm up, sample, verify again.
 
 const MOST_GUARDED = 4096; // bodies up to which all blocks are launched guarded, beyond it the first and the last
-const TURNS_A_BODY = 16; // turns that a loop of a guarded kernel may take, for each body
+const TURNS_A_BODY = 4; // turns that a loop of a guarded kernel may take, for each body
 const MORE_TURNS = 1024;
 
 class Measuring {
