@@ -353,6 +353,29 @@ def test_a_device_that_is_lost_is_replaced(opened):
     assert said.startswith("verified: ")
 
 
+def test_a_clock_that_stands_still_is_left_for_that_of_the_host(opened):
+    opened("page.clock.read = async () => Array(MARKS).fill(0n)")
+    said, record, _ = opened.run_edited("naive", ("// One thread", "// A timed thread"))
+    assert said.startswith("verified: ")
+    assert record["adapter"]["clock"] == "performance.now"
+    assert record["clock_resolution_seconds"] >= 1e-4
+    assert record["median_seconds"] * record["batch"] > 0.5 * 200 * record["clock_resolution_seconds"]
+    opened.answer("page.replace()")
+    assert opened("return page.clock.name") == "timestamp-query"
+
+
+@pytest.mark.usefixtures("measured")
+def test_two_buttons_save_the_records_and_the_environment(opened, tmp_path):
+    opened.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    for button, name in (("records", "records.jsonl"), ("environment", "environment.json")):
+        opened("document.getElementById(arguments[0]).click()", button)
+        until((tmp_path / name).exists, 10)
+    saved = until(lambda: (tmp_path / "records.jsonl").read_text("utf-8").splitlines(), 10)
+    assert list(map(json.loads, saved)) == opened.records()
+    (start,) = json.loads((tmp_path / "environment.json").read_text("utf-8"))
+    assert [device["name"] for device in start["devices"]] == ["google swiftshader, software adapter"]
+
+
 def test_stop_ends_a_run(opened):
     opened("document.getElementById('run').click()")
     opened("document.getElementById('stop').click()")

@@ -9,7 +9,8 @@ const WITHOUT = {
   device: "This browser has WebGPU, but no device for it; chrome://gpu or about:support says why.",
   subgroups: "this device, or this browser, has no subgroups",
 };
-const SLOWEST = 20; // seconds that anything on the device may take
+const SLOWEST = 20; // seconds that anything on the device may take beside the time that it is known to need
+const PATIENCE = 4; // times as long as is known that it may take
 
 // Why a kernel is not measured, in a sentence. `status` is that of its record, `lines` are those of the text, from 0.
 class Refusal extends Error {
@@ -94,12 +95,13 @@ class Gpu {
     return result;
   }
 
-  // Wait for a promise, but not for ever: a device that does not answer is given up.
-  async within(promise, what) {
+  // Wait for a promise of something that takes so many seconds. A device that does not answer is given up.
+  async within(promise, what, seconds = 0) {
+    const longest = SLOWEST + PATIENCE * seconds;
     let timer = null;
     const late = new Promise((_, reject) => {
-      const sentence = `${what}: stopped, because the device did not answer within ${SLOWEST} s`;
-      timer = setTimeout(() => reject(new Refusal(sentence, { broken: true })), 1000 * SLOWEST);
+      const sentence = `${what}: stopped, because the device did not answer within ${longest.toFixed(0)} s`;
+      timer = setTimeout(() => reject(new Refusal(sentence, { broken: true })), 1000 * longest);
     });
     const gone = this.device.lost.then((reason) => {
       const why = firstLine(reason.message || "it was reset");
@@ -112,8 +114,8 @@ class Gpu {
     }
   }
 
-  async finished(what) {
-    await this.within(this.device.queue.onSubmittedWorkDone(), what);
+  async finished(what, seconds = 0) {
+    await this.within(this.device.queue.onSubmittedWorkDone(), what, seconds);
   }
 
   // Copy buffers to the host: one ArrayBuffer each.

@@ -88,14 +88,13 @@ class Editor {
     this.undoes.disabled = !this.isEdited;
     this.areas.forEach(({ gutter, input }, place) => {
       const lines = input.value.split("\n");
-      const changed = new Set(this.plan.changed[place]);
-      const original = this.plan.texts[place];
-      const known = new Set(original.split("\n"));
-      const isOwn = (line) => input.value !== original && !known.has(line);
+      const original = this.plan.texts[place].split("\n");
+      const known = new Set(original);
+      const changed = new Set(this.plan.changed[place].map((number) => original[number]));
       const signs = lines.map((line, number) => {
         if (this.wrong.has(number)) return WRONG_LINE;
-        if (isOwn(line)) return OWN_LINE;
-        return input.value === original && changed.has(number) ? NEW_LINE : " ";
+        if (!known.has(line)) return OWN_LINE;
+        return changed.has(line) ? NEW_LINE : " ";
       });
       gutter.textContent = lines.map((_, number) => `${signs[number]}${String(number + 1).padStart(4)}`).join("\n");
       input.rows = lines.length;

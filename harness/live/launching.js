@@ -118,7 +118,7 @@ class Evaluation {
     const part = await this.gpu.tried(bound, () => this.part(stage, set, first, blocks));
     const began = performance.now();
     await this.gpu.tried("it cannot be launched", () => submitted(this.gpu, [part]));
-    await this.gpu.finished("its first launch");
+    await this.gpu.finished("its first launch", LONGEST);
     return (performance.now() - began) / 1000;
   }
 
@@ -193,6 +193,11 @@ function submitted(gpu, dispatches, marks = null) {
     pass.end();
     gpu.device.queue.submit([encoder.finish()]);
   });
+}
+
+// Return how long dispatches take, about, in seconds.
+function expectedSeconds(dispatches) {
+  return dispatches.reduce((sum, { seconds }) => sum + seconds, 0);
 }
 
 function grouped(dispatches) {

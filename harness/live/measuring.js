@@ -92,8 +92,9 @@ class Measuring {
 
   async launchAndCheck(evaluation, set, when) {
     evaluation.spoil();
-    submitted(this.gpu, evaluation.dispatchesOn(set));
-    await this.gpu.finished("a launch that is judged");
+    const dispatches = evaluation.dispatchesOn(set);
+    submitted(this.gpu, dispatches);
+    await this.gpu.finished("a launch that is judged", expectedSeconds(dispatches));
     return this.check(evaluation, set, when);
   }
 

@@ -53,7 +53,8 @@ class Page {
   async open() {
     this.gpu = await Gpu.opened();
     this.clock = await Clock.of(this.gpu);
-    const clock = `${this.clock.name}, which tells ${(1e6 * this.clock.resolution).toPrecision(3)} microseconds apart`;
+    const microseconds = (1e6 * this.clock.resolution).toPrecision(2);
+    const clock = `${this.clock.name}, which tells ${microseconds} microseconds apart`;
     const slow = this.gpu.isSoftware ? " It computes on the processor: its times say nothing of a GPU." : "";
     byId("device").textContent = `Device: ${this.gpu.name}, in ${this.browser}. Clock: ${clock}.${slow}`;
   }

@@ -4,7 +4,7 @@
 // what the one before it computed. Of two samples in a row, drawn by chance, the results that they leave are looked at.
 // These are of both sets, so a kernel that leaves what it found shows.
 
-const MOST_BATCH = 512;
+const MOST_BATCH = 4096; // dispatches that are submitted together
 const FEWEST_SAMPLES = 3;
 
 class Stopped extends Error {}

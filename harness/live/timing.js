@@ -3,7 +3,11 @@
 const RESOLUTIONS = 200; // a sample lasts so many times as long as its clock tells apart
 const SUBMITTING = 1e-4; // seconds, about, that waiting for a batch takes beside the batch itself
 const MARKS = 16;
-const APART = 0.5; // the device's clock is not believed if it counts less than this part of the host's time
+const ROUNDS = 8;
+const COARSEST = 1e-4; // seconds to which browsers round timestamps
+const APART = 0.5; // the device's clock contradicts the host's if it counts less than this part of the time
+const LONG = 0.01; // seconds that a batch takes at least for the clocks to be comparable
+const CONTRADICTIONS = 3; // in a row, after which the host's clock is used: one may be a pause of the host
 
 class Clock {
   constructor(gpu) {
@@ -27,9 +31,18 @@ class Clock {
 
   async prepare() {
     const { device } = this.gpu;
-    this.queries = device.createQuerySet({ type: "timestamp", count: MARKS });
     const usage = GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC;
+    this.contradictions = 0;
+    this.queries = device.createQuerySet({ type: "timestamp", count: MARKS });
     this.ticks = device.createBuffer({ size: 8 * MARKS, usage });
+    let smallest = COARSEST;
+    for (let round = 0; round < ROUNDS; round += 1) smallest = Math.min(smallest, await this.smallestStep());
+    this.resolution = smallest;
+  }
+
+  // Return the smallest step between timestamps in a row, in seconds; infinity where all are equal.
+  async smallestStep() {
+    const { device } = this.gpu;
     const encoder = device.createCommandEncoder();
     for (let first = 0; first < MARKS; first += 2) {
       const writes = { querySet: this.queries, beginningOfPassWriteIndex: first, endOfPassWriteIndex: first + 1 };
@@ -37,8 +50,8 @@ class Clock {
     }
     device.queue.submit([encoder.finish()]);
     const marks = await this.read();
-    const divisor = marks.reduce(greatestDivisor);
-    this.resolution = 1e-9 * Math.max(1, Number(divisor));
+    const steps = marks.slice(1).map((mark, place) => 1e-9 * Number(mark - marks[place]));
+    return Math.min(Infinity, ...steps.filter((step) => step > 0));
   }
 
   async read() {
@@ -52,27 +65,28 @@ class Clock {
 
   // Time dispatches that are submitted as a whole; return the seconds of all of them together.
   async seconds(dispatches) {
+    const expected = expectedSeconds(dispatches);
     await this.gpu.finished("what is timed");
     const began = performance.now();
     submitted(this.gpu, dispatches, this.own ? this.queries : null);
-    await this.gpu.finished("what is timed");
+    await this.gpu.finished("what is timed", expected);
     const host = (performance.now() - began) / 1000;
     if (!this.own) return host;
     const marks = await this.read();
     const device = 1e-9 * Number(marks[1] - marks[0]);
-    // A clock that stands still or jumps, as some drivers' do, is left for the host's.
-    if (host > this.leastSeconds && !(device > APART * host && device <= host + this.resolution)) {
-      this.own = false;
-      this.resolution = SUBMITTING + hostResolution();
-      return host;
-    }
-    return Math.max(device, this.resolution);
+    this.compare(device, host);
+    return this.own ? Math.max(device, this.resolution) : host;
   }
-}
 
-function greatestDivisor(first, second) {
-  while (second) [first, second] = [second, first % second];
-  return first;
+  // Leave the device's clock for the host's if it stands still or jumps, as that of some drivers does.
+  compare(device, host) {
+    const isWrong = device > host + this.resolution || (device <= 0 && host > LONG);
+    const isShort = host > LONG && device < APART * host;
+    this.contradictions = isShort ? this.contradictions + 1 : 0;
+    if (!isWrong && this.contradictions < CONTRADICTIONS) return;
+    this.own = false;
+    this.resolution = SUBMITTING + hostResolution();
+  }
 }
 
 // Return the smallest step of the host's clock in seconds: browsers make it coarse on purpose.
