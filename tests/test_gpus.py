@@ -6,6 +6,7 @@ from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -363,7 +364,8 @@ def test_a_session_sees_its_own_gpu_first_and_others_of_its_kind_only_where_aske
 def test_the_record_of_a_case_of_several_gpus_says_how_they_are_linked(sweep, monkeypatch, gpus):
     class Opened(RecordingToolkit):
         generation, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
-        device_sums = None
+        device_sums, resolution = None, None
+        adapter: ClassVar = {}
 
         def devices(self, count):
             self.gpus, self.linked_by = count, HOST if count > 1 else None

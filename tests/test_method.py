@@ -64,7 +64,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/devices.py": "45832744",
         "toolkits/driver.py": "1cd48745",
         "toolkits/images.py": "071c21ae",
-        "toolkits/interface.py": "a0a971f5",
+        "toolkits/interface.py": "0772707b",
         "toolkits/jax.py": "2790b65f",
         "toolkits/jzfmm.py": "8e23c344",
         "toolkits/mlir.py": "2e4f8423",

@@ -291,12 +291,17 @@ def test_a_run_is_verified_and_its_records_name_the_adapter(need_toolkit, tmp_pa
     assert {record.status for record in records} == {"ok"}
     record = records[0]
     assert record.adapter["backend"] in ("Vulkan", "Metal", "D3D12")
-    assert record.adapter["max-compute-invocations-per-workgroup"] >= 256
+    assert int(record.adapter["max-compute-invocations-per-workgroup"]) >= 256
     assert record.clock_resolution_seconds > 0
     assert (record.adapter["type"] == "CPU") == record.device.endswith(SOFTWARE)
     code, report = command("report", out)
     assert code == 0
     assert record.device.split(",")[0] in report
+    page, table = tmp_path / "page.html", tmp_path / "table.csv"
+    assert command("report", out, "--html", page)[0] == 0
+    assert "max-compute-invocations-per-workgroup" in page.read_text("utf-8")
+    assert command("export", out, "--to", table)[0] == 0
+    assert record.adapter["backend"] in table.read_text("utf-8")
     code, report = command("report", out, "--full")
     assert ("its times say nothing about a GPU" in flat(report)) == record.device.endswith(SOFTWARE)
 

@@ -16,10 +16,9 @@ from gravbench.model import files, generators, interaction_files, wgsl
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY, Interaction
 from gravbench.model.variant import Axes, AxisValue, Prepared, Variant, discover, parents
+from gravbench.toolkits.wgsl_texts import TOOLKIT
 from gravbench.verdicts.ranking import ladder_order
 
-TOOLKIT = "wgpu"
-"""The toolkit whose kernels the page runs; a browser compiles the same text."""
 SIZES = (1024, 4096, 16384, 65536)
 """Numbers of bodies to choose from."""
 SEED, EPS = 1, 0.025

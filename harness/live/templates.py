@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from gravbench.config.settings import Measure
-from gravbench.live.rungs import EPS, SEED, SIZES, TOOLKIT, Rung, gravity, sphere
+from gravbench.live.rungs import EPS, SEED, SIZES, Rung, gravity, sphere
 from gravbench.measuring import environment
 from gravbench.model.extent import Extent
 from gravbench.model.generated_bodies import generated_by
 from gravbench.model.method import METHOD
 from gravbench.model.quantities import FORCE
 from gravbench.model.record import Record
+from gravbench.toolkits.wgsl_texts import TOOLKIT
 from gravbench.version import VERSION
 
 EDITED = "_edited"

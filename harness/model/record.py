@@ -64,7 +64,7 @@ class Preparation(BaseModel, frozen=True):
     bodies_sha256: Hash | None = None
     compute_capability: Text | None = None
     compiler: Text | None = None
-    adapter: dict[Text, Amount | Text] = Field(default_factory=dict)
+    adapter: dict[Text, Text] = Field(default_factory=dict)
     clock_resolution_seconds: Amount | None = None
     start_seconds: Amount | None = None
     gpus_linked_by: Text | None = None

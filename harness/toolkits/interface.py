@@ -152,7 +152,7 @@ class DeviceToolkit(ABC):
         return None
 
     @property
-    def adapter(self) -> dict[str, str | float]:
+    def adapter(self) -> dict[str, str]:
         """What a device without a maker's own interface says of itself, by name; empty where the maker's says it."""
         return {}
 

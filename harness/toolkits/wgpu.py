@@ -175,11 +175,11 @@ class WgpuToolkit(DeviceToolkit):
         return MULTIPROCESSORS
 
     @property
-    def adapter(self) -> dict[str, str | float]:
+    def adapter(self) -> dict[str, str]:
         info = self._adapter.info
         facts = {"vendor": info["vendor"], "backend": info["backend_type"], "type": info["adapter_type"]}
         facts["features"] = ", ".join(name for name in (TIMESTAMPS, SUBGROUPS) if name in self._device.features)
-        return facts | {name: limit for name, limit in self._device.limits.items() if name.startswith(LIMITS)}
+        return facts | {name: str(limit) for name, limit in self._device.limits.items() if name.startswith(LIMITS)}
 
     def upload(self, values: NDArray[Any]) -> Array:
         contiguous = np.ascontiguousarray(values, self.real)

@@ -122,13 +122,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _short(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
-
-
 def _in_words(value: Any) -> Any:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_short(item)}" for name, item in value.items())
+        shown = {name: part if isinstance(part, str) else f"{part:.4g}" for name, part in value.items()}
+        return ", ".join(f"{name} {part}" for name, part in shown.items())
     if isinstance(value, list):
         words = any(isinstance(item, str) for item in value)
         return ", ".join(value) if words else statistics.median(value) if value else None
