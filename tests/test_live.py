@@ -307,6 +307,12 @@ WRONG = {
     "equal masses": ("naive", "right for the first bodies", ("z[j], mass[j])", "z[j], mass[0])")),
     "slightly too strong": ("naive", "wrong: ", ("let strength = ", "let strength = 1.00001f * ")),
     "rows exchanged": ("tiled", "wrong: ", (WRITE, "        accelerations[i ^ 1] = row_of(sums);\n")),
+    "bodies changed": (
+        "float4",
+        "wrong: it changed the bodies",
+        ("var<storage, read> bodies", "var<storage, read_write> bodies"),
+        ("    accelerations[i]", "    if i == 7 { bodies[i].w *= 1.0000001f; }\n    accelerations[i]"),
+    ),
     "not a number": ("naive", "NaN", ("ax[i] = sums.ax;", "ax[i] = sqrt(-1.0 - abs(sums.ax));")),
     "syntax": ("naive", "line 31: ", ("var sums = Sums();", "var sums = Sums()")),
     "type": ("naive", "line 30: ", ("var sums = Sums();", "var sums: i32 = Sums();")),
@@ -450,9 +456,13 @@ def test_a_browser_without_webgpu_gets_one_sentence(opened, text, tmp_path):
     driver.switch_to.new_window("tab")
     hidden = "Object.defineProperty(navigator, 'gpu', { value: undefined })"
     driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": hidden})
-    driver.get(path.as_uri())
-    said = driver.execute_script("return document.getElementById('device').textContent")
-    driver.close()
-    driver.switch_to.window(window)
-    assert said.startswith("This browser has no WebGPU here: ")
-    assert "Firefox" in said
+    try:
+        driver.get(path.as_uri())
+        said = until(
+            lambda: opened("return /browser has|Device/.exec(document.getElementById('device').textContent)?.input")
+        )
+        assert said.startswith("This browser has no WebGPU here: ")
+        assert "Firefox" in said
+    finally:
+        driver.close()
+        driver.switch_to.window(window)

@@ -142,6 +142,20 @@ class Evaluation {
     return parts;
   }
 
+  // Tell whether the bodies of all sets are as they were given to the kernels.
+  async keptBodies() {
+    const places = this.plan.buffers.map((_, place) => place).filter((place) => !this.shared[place]);
+    for (const [number, set] of this.sets.entries()) {
+      const read = await this.gpu.read(places.map((place) => this.ofSets[number][place]), "reading the bodies back");
+      for (const [index, place] of places.entries()) {
+        const given = held(this.plan.buffers[place], set);
+        const now = new Float32Array(read[index]);
+        if (!given.every((value, at) => Object.is(value, now[at]))) return false;
+      }
+    }
+    return true;
+  }
+
   // Return the accelerations that the last launch left: three numbers for each of n bodies.
   async result() {
     const { buffers, width } = this.plan.result;

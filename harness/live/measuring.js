@@ -88,6 +88,9 @@ class Measuring {
     this.tell("verifying again", 1);
     const when = "right at first, but not after the samples: ";
     for (let set = 0; set < SETS; set += 1) await this.launchAndCheck(evaluation, set, when);
+    if (!(await evaluation.keptBodies())) {
+      throw new Refusal("wrong: it changed the bodies that it was given", { status: "invalid" });
+    }
   }
 
   async launchAndCheck(evaluation, set, when) {

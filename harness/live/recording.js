@@ -22,13 +22,14 @@ function fieldsOfDevice(gpu, clock, browser) {
   facts.type = gpu.isSoftware ? "CPU" : "GPU";
   facts.clock = clock.name;
   facts.features = FEATURES.filter((name) => gpu.has(name)).join(", ");
-  for (const name of LIMITS) if (gpu.device.limits[name] !== undefined) facts[name] = gpu.device.limits[name];
+  for (const name of LIMITS) facts[name] = gpu.device.limits[name];
+  const known = Object.entries(facts).filter(([, value]) => value !== undefined && value !== "");
   return {
     device: gpu.name,
     driver: browser,
     toolkit_version: `WebGPU of ${browser}`,
     compiler: browser,
-    adapter: Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined && value !== "")),
+    adapter: Object.fromEntries(known.map(([name, value]) => [name, String(value)])),
     clock_resolution_seconds: clock.resolution,
   };
 }
