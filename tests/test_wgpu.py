@@ -224,7 +224,7 @@ def test_both_clocks_agree_about_a_batch(toolkit):
 
 def test_without_timestamps_the_host_times_and_a_sample_lasts_longer(toolkit, monkeypatch):
     opened_as = wgpu_toolkit._opened(0)
-    monkeypatch.setattr(wgpu_toolkit, "_opened", lambda _: (*opened_as[:2], None))
+    monkeypatch.setattr(wgpu_toolkit, "_opened", lambda _: (*opened_as[:2], None, None))
     opened, variant = toolkit("tiled"), VARIANTS["tiled"]
     assert not opened.has_own_clock
     prepared = variant.prepare(opened, generators.plummer(500, 3, 0.05), **variant.complete({}))
@@ -233,6 +233,28 @@ def test_without_timestamps_the_host_times_and_a_sample_lasts_longer(toolkit, mo
     assert stages.TICKS * opened.resolution >= 0.1
     with pytest.raises(NotImplementedError, match="wgpu has the host's clock alone"):
         opened.time_by_both(prepared.launch, 1)
+
+
+def test_a_device_that_was_idle_works_before_it_is_timed(toolkit, monkeypatch):
+    monkeypatch.setattr(dispatching, "EXERCISE_BLOCKS", 8)
+    monkeypatch.setattr(wgpu_toolkit, "WAKING", 0.1)
+    opened, variant = toolkit("tiled"), VARIANTS["tiled"]
+    if not opened.has_own_clock:
+        pytest.skip("this device takes no timestamps")
+    prepared = variant.prepare(opened, generators.plummer(1000, 3, 0.05), **variant.complete({}))
+    prepared.launch()
+    alone = min(opened.time(prepared.launch, 5).seconds for _ in range(3))
+    opened._exercise = dispatching.Exercise(Queue(opened._device))
+    done = []
+    monkeypatch.setattr(
+        opened._exercise, "go_on", lambda seconds, go_on=opened._exercise.go_on: done.append(go_on(seconds))
+    )
+    opened._worked_at = -np.inf
+    busy = min(opened.time(prepared.launch, 5).seconds for _ in range(3))
+    assert len(done) == 1, "only the first time"
+    assert busy < 2 * alone, "what keeps it at work is not timed"
+    opened.time_by_both(prepared.launch, 1)
+    assert opened._exercise._turn_seconds > 0
 
 
 def test_a_block_or_an_array_that_is_too_large_is_a_sentence(toolkit, monkeypatch):

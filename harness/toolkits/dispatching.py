@@ -22,7 +22,7 @@ FIRST_PART = 64
 """A kernel's first launch begins with this part of its blocks, to find out how long the others take."""
 MOST_BLOCKS = 65535
 """Blocks of a dispatch that every device of WebGPU allows."""
-UNIFORM, STORAGE, RESOLVED = 0x40, 0x80 | 0x08 | 0x04, 0x200 | 0x04
+UNIFORM, STORAGE, RESOLVED = 0x40 | 0x08, 0x80 | 0x08 | 0x04, 0x200 | 0x04
 """What buffers are used for, as WebGPU numbers it: numbers, arrays that are copied to and from the host, timestamps."""
 
 
@@ -190,3 +190,64 @@ def _bound(device: Any, pipeline: Any, arrays: list[Array], values: bytes) -> An
     buffers = [*(array.buffer for array in arrays), uniform]
     entries = [{"binding": place, "resource": {"buffer": buffer}} for place, buffer in enumerate(buffers)]
     return device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
+
+
+EXERCISE = """
+@group(0) @binding(0) var<storage, read_write> result: array<f32>;
+@group(0) @binding(1) var<uniform> turns: vec4i;
+
+@compute @workgroup_size(64)
+fn exercise(@builtin(global_invocation_id) thread: vec3u) {
+    var x = f32(thread.x);
+    for (var turn = 0; turn < turns.x; turn++) {
+        x = fma(fma(fma(fma(x, 0.5, 1.0), 0.25, 2.0), 0.5, 3.0), 0.25, 4.0);
+    }
+    result[thread.x % 64u] = x;
+}
+"""
+EXERCISE_BLOCKS = 4096
+"""Of 64 threads: more than any device runs at once."""
+SHORT_EXERCISE, LONG_EXERCISE = 0.001, 0.02
+"""Seconds of one dispatch of it, at least and at most."""
+
+
+class Exercise:
+    """Work of no use that keeps a device at the clock of its work; an idle one lowers that, and raises it slowly."""
+
+    def __init__(self, queue: Queue) -> None:
+        """Compile it; it is not known yet how long it takes."""
+        device = queue.device
+        module = device.create_shader_module(code=EXERCISE)
+        self._queue = queue
+        self._pipeline = device.create_compute_pipeline(
+            layout="auto", compute={"module": module, "entry_point": "exercise"}
+        )
+        result, self._turns = (
+            device.create_buffer(size=256, usage=STORAGE),
+            device.create_buffer(size=16, usage=UNIFORM),
+        )
+        bound = [
+            {"binding": place, "resource": {"buffer": buffer}} for place, buffer in enumerate((result, self._turns))
+        ]
+        layout = self._pipeline.get_bind_group_layout(0)
+        self._dispatch = Dispatch(
+            self._pipeline, device.create_bind_group(layout=layout, entries=bound), EXERCISE_BLOCKS, LONG_EXERCISE
+        )
+        self._turn_seconds = SHORT_EXERCISE
+        self._begun = 1
+
+    def begin(self, seconds: float) -> None:
+        """Submit about so many seconds of it, ``LONG_EXERCISE`` at most, behind all that was submitted."""
+        turns = max(1, round(min(max(seconds, SHORT_EXERCISE), LONG_EXERCISE) / self._turn_seconds))
+        self._queue.device.queue.write_buffer(self._turns, 0, np.array([turns, 0, 0, 0], np.int32))
+        self._queue.add(self._dispatch)
+        self._queue.submit()
+        self._begun = turns
+
+    def go_on(self, seconds: float) -> None:
+        """Do it for so long, and find out how long a turn of it takes."""
+        end = perf_counter() + seconds
+        while (began := perf_counter()) < end:
+            self.begin(LONG_EXERCISE)
+            self._queue.wait()
+            self._turn_seconds = (perf_counter() - began) / self._begun

@@ -24,7 +24,7 @@ from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import dispatching
-from gravbench.toolkits.dispatching import Array, Queue
+from gravbench.toolkits.dispatching import Array, Exercise, Queue
 from gravbench.toolkits.family import Family
 from gravbench.toolkits.interface import DeviceToolkit, Timing, ToolkitMissingError, compiling
 
@@ -41,6 +41,8 @@ SUBMITTING = 1e-4
 """Seconds, about, that submitting a batch and waiting for it takes beside the batch itself."""
 MARKS = 16
 """Timestamps from which the resolution of the clock is found."""
+IDLE, WAKING = 0.02, 0.5
+"""Seconds after which a device may have lowered its clock, and for which it works before it is timed then."""
 LIMITS = "max-compute", "max-storage-buffer", "max-buffer"
 """How the names of those limits begin that decide which kernels can run."""
 LARGEST_ARRAY, MOST_THREADS = "max-storage-buffer-binding-size", "max-compute-invocations-per-workgroup"
@@ -87,12 +89,17 @@ FAMILY = WgpuFamily()
 
 @cache
 def _adapters() -> list[Any]:
-    """List the adapters but those of OpenGL, which lack compute kernels; those that compute on the processor last."""
+    """List the adapters but those of OpenGL, which lack compute kernels; those that compute on the processor last.
+
+    Of several interfaces that know a card (Vulkan and DirectX 12) one is left.
+    """
     import wgpu
     from wgpu.backends.wgpu_native.extras import set_instance_extras
 
     set_instance_extras(backends=("Primary",))
-    return sorted(wgpu.gpu.enumerate_adapters_sync(), key=lambda adapter: adapter.info["adapter_type"] == PROCESSOR)
+    found = wgpu.gpu.enumerate_adapters_sync()
+    ordered = sorted(found, key=lambda adapter: adapter.info["adapter_type"] == PROCESSOR)
+    return [adapter for adapter in ordered if adapter.info["backend_type"] == ordered[0].info["backend_type"]]
 
 
 def _name(info: Any) -> str:
@@ -100,16 +107,18 @@ def _name(info: Any) -> str:
 
 
 @cache
-def _opened(number: int) -> tuple[Any, Any, float | None]:
-    """Open an adapter with all that it allows; return it, its device and the resolution of its clock in seconds.
+def _opened(number: int) -> tuple[Any, Any, float | None, Exercise | None]:
+    """Open an adapter with all that it allows.
 
-    That is None where it takes no timestamps.
+    Returns it, its device, the resolution of its clock in seconds, None where it takes no timestamps, and what keeps it
+    at the clock of its work, None for the processor.
     """
     adapter = _adapters()[number]
     features = [name for name in (TIMESTAMPS, SUBGROUPS) if name in adapter.features]
     limits = {name: limit for name, limit in adapter.limits.items() if name.startswith(LIMITS)}
     device = adapter.request_device_sync(required_features=features, required_limits=limits)
-    return adapter, device, _resolution(device) if TIMESTAMPS in features else None
+    exercise = None if adapter.info["adapter_type"] == PROCESSOR else Exercise(Queue(device))
+    return adapter, device, _resolution(device) if TIMESTAMPS in features else None, exercise
 
 
 def _resolution(device: Any) -> float:
@@ -147,7 +156,9 @@ def _refusal(said: str, text: str) -> str:
     reasons = [line.strip(" =") for line in said.splitlines() if line.strip() and "─" not in line and "│" not in line]
     named = re.search(r"wgsl:(\d+):", said)
     problem = (
-        reasons[-1] if named is None else next(line for line in reasons if "error:" in line).partition("error: ")[2]
+        (reasons or [said])[-1]
+        if named is None
+        else next(line for line in reasons if "error:" in line).partition("error: ")[2]
     )
     return problem + (f": {text.splitlines()[int(named[1]) - 1].strip()}" if named else "")
 
@@ -161,13 +172,14 @@ class WgpuToolkit(DeviceToolkit):
 
     def start(self) -> None:
         ENTRY.load()
-        self._adapter, self._device, ticking = _opened(FAMILY.shown)
+        self._adapter, self._device, ticking, self._exercise = _opened(FAMILY.shown)
         self.has_own_clock = ticking is not None
         self._queries: Any = None
         self._ticks: Any = None
         if self.has_own_clock:
             self._queries, self._ticks = _timestamps(self._device, 2)
         self._queue = Queue(self._device, self._queries)
+        self._worked_at, self._recording = -math.inf, 0.0
         self.resolution = SUBMITTING if ticking is None else ticking
 
     @property
@@ -236,21 +248,32 @@ class WgpuToolkit(DeviceToolkit):
         self._queue.wait()
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None] = lambda: None) -> Timing:
-        """Time a batch that is submitted as a whole, so that the device never waits for the host."""
-        host, own, launching = self._timed(launch, count, while_busy)
+        """Time a batch that is submitted as a whole, so that the device never waits for the host.
+
+        The device is at work when the batch comes, so that its clock is that of its work.
+        """
+        host, own, launching = self._timed(launch, count, while_busy, busy_before=self.has_own_clock)
         return Timing(host if own is None else own, launching)
 
     def time_by_both(self, launch: Callable[[], None], count: int) -> tuple[float, float]:
-        host, own, _ = self._timed(launch, count, lambda: None)
+        host, own, _ = self._timed(launch, count, lambda: None, busy_before=False)
         if own is None:
             return super().time_by_both(launch, count)
         return host, own
 
     def _timed(
-        self, launch: Callable[[], None], count: int, while_busy: Callable[[], None]
+        self, launch: Callable[[], None], count: int, while_busy: Callable[[], None], *, busy_before: bool
     ) -> tuple[float, float | None, float]:
-        """Time a batch; return seconds per launch by the host's clock, by the device's, and of launching alone."""
+        """Time a batch; return seconds per launch by the host's clock, by the device's, and of launching alone.
+
+        With ``busy_before``, the device works while the batch is recorded, which only its own clock does not count.
+        """
         self._queue.wait()
+        if self._exercise:
+            if perf_counter() - self._worked_at > IDLE:
+                self._exercise.go_on(WAKING)
+            if busy_before:
+                self._exercise.begin(self._recording)
         began = perf_counter()
         for _ in range(count):
             launch()
@@ -263,7 +286,8 @@ class WgpuToolkit(DeviceToolkit):
         self._device.queue.submit(commands)
         while_busy()
         self._queue.wait()
-        host = (perf_counter() - submitted) / count
+        self._worked_at, self._recording = perf_counter(), submitted - began
+        host = (self._worked_at - submitted) / count
         own = None
         if self.has_own_clock:
             first, last = np.frombuffer(self._device.queue.read_buffer(self._ticks), np.uint64)
