@@ -370,6 +370,21 @@ def test_a_clock_that_stands_still_is_left_for_that_of_the_host(opened):
     assert opened("return page.clock.name") == "timestamp-query"
 
 
+def test_a_device_is_kept_at_work_before_it_is_timed(opened):
+    """As hardware is, whose clock falls while it waits."""
+    opened("Object.defineProperty(page.gpu, 'isSoftware', { value: false, configurable: true })")
+    script = "const timed = page.clock.seconds; page.leads = [];"
+    script += (
+        "page.clock.seconds = function (all, lead) { page.leads.push(lead.length); return timed.call(this, all, lead) }"
+    )
+    opened(script)
+    said, record, _ = opened.run_edited("naive", ("// One thread", "// A waking thread"))
+    assert said.startswith("verified: ")
+    assert "software" not in record["device"]
+    assert max(opened("return page.leads")) >= record["batch"]
+    opened.answer("page.replace()")
+
+
 @pytest.mark.usefixtures("measured")
 def test_two_buttons_save_the_records_and_the_environment(opened, tmp_path):
     opened.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})

@@ -5,10 +5,10 @@
 
 const TINY = 2.2250738585072014e-308;
 
-// Measure the errors of `found`, three numbers for each row of a reference.
+// Measure the errors of `computed`, three numbers for each row of a reference.
 //
 // `scale` is how much too long all vectors are together.
-function errorsOf(found, reference) {
+function errorsOf(computed, reference) {
   const { exact, magnitudes } = reference;
   const rows = exact.length / 3;
   const [relative, weighed] = [new Float64Array(rows), new Float64Array(rows)];
@@ -17,7 +17,7 @@ function errorsOf(found, reference) {
     const at = 3 * row;
     const size = lengthAt(exact, at);
     const weight = lengthAt(magnitudes, at);
-    const difference = [0, 1, 2].map((axis) => found[at + axis] - exact[at + axis]);
+    const difference = [0, 1, 2].map((axis) => computed[at + axis] - exact[at + axis]);
     relative[row] = over(Math.hypot(...difference), size);
     weighed[row] = over(Math.hypot(...difference), weight);
     if (weight < TINY) continue;
@@ -80,10 +80,10 @@ function limitsOf(reference, judging) {
 // Say in a sentence why accelerations with these errors are wrong; null when they are right.
 function objectionTo(errors, limits) {
   const of = "of the sum of the contributions' magnitudes";
-  const [found, mean] = [errors.error_magnitude_max, errors.error_magnitude_rms];
-  if (Number.isNaN(found)) return "some accelerations are NaN, or were not written";
+  const [most, mean] = [errors.error_magnitude_max, errors.error_magnitude_rms];
+  if (Number.isNaN(most)) return "some accelerations are NaN, or were not written";
   const exceeding = (error, limit) => `error ${digits(error)} ${of} exceeds the tolerance of ${digits(limit)}`;
-  if (!(found <= limits.max)) return `largest ${exceeding(found, limits.max)}`;
+  if (!(most <= limits.max)) return `largest ${exceeding(most, limits.max)}`;
   if (!(mean <= limits.rms)) return `rms ${exceeding(mean, limits.rms)}`;
   if (!(errors.scale <= limits.scale)) {
     return `all accelerations together are wrong by ${digits(errors.scale)}, accepted: ${digits(limits.scale)}`;

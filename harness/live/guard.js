@@ -39,19 +39,19 @@ function functionsOf(tokens) {
 
 function guardFunction(tokens, { opening, closing }, isEntry, limit, insertions) {
   const inside = tokens.slice(opening, closing);
-  const own = isEntry || inside.some((token) => token.kind === "name" && COLLECTIVE.test(token.text));
+  const isCollective = isEntry || inside.some((token) => token.kind === "name" && COLLECTIVE.test(token.text));
   const counters = [];
   for (let place = opening; place < closing; place += 1) {
     if (tokens[place].kind !== "name" || !LOOPS.has(tokens[place].text)) continue;
     const brace = openingBrace(tokens, place);
     if (brace < 0) break;
-    const counter = own ? `guard_turns_${counters.length}` : CALLED;
+    const counter = isCollective ? `guard_turns_${counters.length}` : CALLED;
     counters.push(counter);
     insertions.push({ at: tokens[brace].at + 1, words: leaving(counter, limit) });
   }
   // An entry point names the flag even without a loop, so that all have it among what is bound.
   const head = isEntry ? [`_ = &${STOPPED};`] : [];
-  if (own) head.push(...counters.map((counter) => `var ${counter}: u32 = 0u;`));
+  if (isCollective) head.push(...counters.map((counter) => `var ${counter}: u32 = 0u;`));
   insertions.push({ at: tokens[opening].at + 1, words: head.join(" ") });
 }
 

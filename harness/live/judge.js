@@ -23,11 +23,11 @@ function verdict(bodies, sums) {
   // Once for all verdicts on a set whose bodies are all compared.
   const reference = (comparesAll && bodies.all) || referenceOf(bodies, rows);
   if (comparesAll) bodies.all = reference;
-  const found = new Float64Array(3 * rows.length);
+  const computed = new Float64Array(3 * rows.length);
   rows.forEach((body, row) => {
-    for (let axis = 0; axis < 3; axis += 1) found[3 * row + axis] = sums[3 * body + axis];
+    for (let axis = 0; axis < 3; axis += 1) computed[3 * row + axis] = sums[3 * body + axis];
   });
-  const { scale, ...errors } = errorsOf(found, reference);
+  const { scale, ...errors } = errorsOf(computed, reference);
   let objection = objectionTo({ ...errors, scale }, reference.limits);
   objection = objection || notFinite(sums, bodies.n);
   if (!objection && !comparesAll) objection = sumOfForces(bodies, sums, reference);
@@ -120,7 +120,7 @@ function sumOfForces({ n, mass, judging }, sums, { exact, magnitudes, limits }) 
     squares += size * size;
   }
   const accepted = limits.rms * (judging.together * sizes + judging.deviations * Math.sqrt(squares));
-  const found = Math.hypot(...total);
-  if (found <= accepted) return null;
-  return `the forces on all bodies sum to ${digits(found / sizes)} of their magnitudes, where they have to cancel`;
+  const length = Math.hypot(...total);
+  if (length <= accepted) return null;
+  return `the forces on all bodies sum to ${digits(length / sizes)} of their magnitudes, where they have to cancel`;
 }

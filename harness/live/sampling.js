@@ -6,34 +6,43 @@
 
 const MOST_BATCH = 4096; // dispatches that are submitted together
 const FEWEST_SAMPLES = 3;
+const LEAD = 0.05; // seconds up to which a batch is preceded by another one, not timed: a longer one wakes the device
+const WAKING = 0.3; // seconds for which a device works after a pause, before it is timed again
 
 class Stopped extends Error {}
 
 class Sampler {
   // `watch` is called between batches, with the part of the time that has passed; it throws Stopped.
   constructor(evaluation, clock, settings, watch) {
-    Object.assign(this, { evaluation, clock, settings, watch, launches: 0, spent: 0 });
+    Object.assign(this, { evaluation, clock, settings, watch, lastSet: 0, spent: 0, last: Infinity });
   }
 
-  // The set that the last launch was on.
-  get lastSet() {
-    return (this.launches - 1) % SETS;
-  }
-
-  // Time a batch of launches; return the seconds of one.
+  // Time a batch of launches; return the seconds of one. Batches end on the sets in turn, the last on `lastSet`.
   async seconds(batch) {
-    this.watch(this.spent / (this.settings.warm_up_seconds + this.settings.budget_seconds));
-    // The next batch ends on the other set.
-    if (batch % SETS === 0) this.launches += 1;
-    const dispatches = [];
-    for (let launch = 0; launch < batch; launch += 1) {
-      dispatches.push(...this.evaluation.dispatchesOn(this.launches % SETS));
-      this.launches += 1;
-    }
+    this.watch(Math.min(1, this.spent / (this.settings.warm_up_seconds + this.settings.budget_seconds)));
+    this.lastSet = (this.lastSet + 1) % SETS;
+    const isLed = !this.evaluation.gpu.isSoftware && batch * this.last <= LEAD;
+    const lead = isLed ? this.launchesTo(this.lastSet + batch, batch) : [];
     const began = performance.now();
-    const seconds = (await this.clock.seconds(dispatches)) / batch;
+    this.last = (await this.clock.seconds(this.launchesTo(this.lastSet, batch), lead)) / batch;
     this.spent += (performance.now() - began) / 1000;
-    return seconds;
+    return this.last;
+  }
+
+  // Return the dispatches of launches on the sets in turn, of which the last is on `set`.
+  launchesTo(set, count) {
+    const dispatches = [];
+    for (let left = count - 1; left >= 0; left -= 1) {
+      dispatches.push(...this.evaluation.dispatchesOn((set + left) % SETS));
+    }
+    return dispatches;
+  }
+
+  // Let the device work again after a pause; that is no part of the budget, nor of the turns of the sets.
+  async wake(batch) {
+    const { spent, lastSet } = this;
+    while (!this.evaluation.gpu.isSoftware && this.spent - spent < WAKING) await this.seconds(batch);
+    Object.assign(this, { spent, lastSet });
   }
 
   // Evaluate until the device is warm; return how many evaluations a sample needs to last long enough.
@@ -56,7 +65,10 @@ class Sampler {
     const before = this.spent;
     for (;;) {
       samples.push(await this.seconds(batch));
-      if (samples.length === first || samples.length === first + 1) await look();
+      if (samples.length === first || samples.length === first + 1) {
+        await look();
+        await this.wake(batch);
+      }
       const reason = this.reasonToStop(samples, this.spent - before);
       if (reason) return { samples, batch, reason };
     }

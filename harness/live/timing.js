@@ -11,17 +11,17 @@ const CONTRADICTIONS = 3; // in a row, after which the host's clock is used: one
 
 class Clock {
   constructor(gpu) {
-    Object.assign(this, { gpu, own: gpu.has("timestamp-query"), resolution: SUBMITTING + hostResolution() });
+    Object.assign(this, { gpu, isOfDevice: gpu.has("timestamp-query"), resolution: SUBMITTING + hostResolution() });
   }
 
   static async of(gpu) {
     const clock = new Clock(gpu);
-    if (clock.own) await clock.prepare();
+    if (clock.isOfDevice) await clock.prepare();
     return clock;
   }
 
   get name() {
-    return this.own ? "timestamp-query" : "performance.now";
+    return this.isOfDevice ? "timestamp-query" : "performance.now";
   }
 
   // Seconds that a sample has to last.
@@ -64,27 +64,31 @@ class Clock {
   }
 
   // Time dispatches that are submitted as a whole; return the seconds of all of them together.
-  async seconds(dispatches) {
-    const expected = expectedSeconds(dispatches);
-    await this.gpu.finished("what is timed");
+  //
+  // `lead` are others that run just before, so that the device is at the clock of its work: an idle one lowers that.
+  async seconds(dispatches, lead) {
+    const [expected, expectedLead] = [expectedSeconds(dispatches), expectedSeconds(lead)];
+    if (lead.length) submitted(this.gpu, lead);
+    if (!this.isOfDevice) await this.gpu.finished("what is timed", expectedLead);
     const began = performance.now();
-    submitted(this.gpu, dispatches, this.own ? this.queries : null);
-    await this.gpu.finished("what is timed", expected);
+    submitted(this.gpu, dispatches, this.isOfDevice ? this.queries : null);
+    await this.gpu.finished("what is timed", expected + expectedLead);
     const host = (performance.now() - began) / 1000;
-    if (!this.own) return host;
+    if (!this.isOfDevice) return host;
     const marks = await this.read();
     const device = 1e-9 * Number(marks[1] - marks[0]);
-    this.compare(device, host);
-    return this.own ? Math.max(device, this.resolution) : host;
+    this.compare(device, host, expected / (expected + expectedLead));
+    return this.isOfDevice ? Math.max(device, this.resolution) : host;
   }
 
-  // Leave the device's clock for the host's if it stands still or jumps, as that of some drivers does.
-  compare(device, host) {
+  // Leave the device's clock for the host's if it stands still or jumps, as that of some drivers does. `part` is how
+  // much of the host's time is of what the device's clock timed.
+  compare(device, host, part) {
     const isWrong = device > host + this.resolution || (device <= 0 && host > LONG);
-    const isShort = host > LONG && device < APART * host;
+    const isShort = host > LONG && device < APART * part * host;
     this.contradictions = isShort ? this.contradictions + 1 : 0;
     if (!isWrong && this.contradictions < CONTRADICTIONS) return;
-    this.own = false;
+    this.isOfDevice = false;
     this.resolution = SUBMITTING + hostResolution();
   }
 }
