@@ -15,7 +15,7 @@ from gravbench.live import page as live_page
 from gravbench.live import rungs as live
 from gravbench.live import templates
 from gravbench.live.recorder import BufferRecorder
-from gravbench.model import files, wgsl
+from gravbench.model import derived, files, wgsl
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.model.statistics import median_interval
@@ -341,7 +341,7 @@ def test_a_wrong_edit_is_refused_with_a_sentence(opened, what):
     assert sentence in said
     assert record["status"] in ("invalid", "failed")
     assert record["reason"] == said
-    Record.model_validate(record)
+    derived.check(Record.of_line(json.dumps(record).encode()), intervals=True)
     if found := re.match(r"line (\d+): ", said):
         assert int(found[1]) - 1 in wrong
 

@@ -113,7 +113,9 @@ def plan_of(variant: Variant, axes: Axes, n: int) -> Plan:
     try:
         prepared = variant.prepare(recorder, sphere(n), **axes)
     except InputError as error:
-        raise InputError(f"{variant.name}: {error}; accepted: these alone, for a kernel in WGSL") from error
+        raise InputError(
+            f"{variant.name}: {error}; accepted: these alone, for a kernel that the page can run"
+        ) from error
     if prepared.cycle != 1:
         raise InputError(f"{variant.name}: {prepared.cycle} evaluations count all pairs; accepted: one")
     prepared.launch()
