@@ -370,6 +370,17 @@ def test_a_clock_that_stands_still_is_left_for_that_of_the_host(opened):
     assert opened("return page.clock.name") == "timestamp-query"
 
 
+def test_samples_are_long_beside_a_clock_that_is_rounded(opened):
+    """As browsers round it, unless a flag such as that of these tests forbids it."""
+    rounded = """(async () => {
+        const clock = new Clock(page.gpu);
+        clock.read = async () => (await Clock.prototype.read.call(clock)).map((mark) => (mark / 100000n) * 100000n);
+        await clock.prepare();
+        return [clock.resolution, clock.leastSeconds];
+    })()"""
+    assert opened.answer(rounded) == pytest.approx([1e-4, 0.02])
+
+
 def test_a_device_is_kept_at_work_before_it_is_timed(opened):
     """As hardware is, whose clock falls while it waits."""
     opened("Object.defineProperty(page.gpu, 'isSoftware', { value: false, configurable: true })")

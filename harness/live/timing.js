@@ -77,14 +77,15 @@ class Clock {
     if (!this.isOfDevice) return host;
     const marks = await this.read();
     const device = 1e-9 * Number(marks[1] - marks[0]);
-    this.compare(device, host, expected / (expected + expectedLead));
-    return this.isOfDevice ? Math.max(device, this.resolution) : host;
+    const part = lead.length ? expected / (expected + expectedLead) : 1;
+    this.compare(device, host, part);
+    return this.isOfDevice ? Math.max(device, this.resolution) : part * host;
   }
 
   // Leave the device's clock for the host's if it stands still or jumps, as that of some drivers does. `part` is how
   // much of the host's time is of what the device's clock timed.
   compare(device, host, part) {
-    const isWrong = device > host + this.resolution || (device <= 0 && host > LONG);
+    const isWrong = device > host + 2 * this.resolution || (device <= 0 && host > LONG);
     const isShort = host > LONG && device < APART * part * host;
     this.contradictions = isShort ? this.contradictions + 1 : 0;
     if (!isWrong && this.contradictions < CONTRADICTIONS) return;
