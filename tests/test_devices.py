@@ -358,6 +358,20 @@ def test_a_driver_before_535_is_asked_by_the_older_name(nvml):
         assert read().throttle_reasons == ("power cap",)
 
 
+def test_an_adapter_of_webgpu_is_read_as_the_one_card_of_its_name(nvml, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # as in the session of an adapter
+    with sensor(Device("wgpu:0", NAMES[1])) as read:
+        assert read(with_energy=False).sm_clock_mhz is not None
+    with sensor(Device("wgpu:0", "llvmpipe")) as read:
+        assert read is None
+    monkeypatch.setattr(FakeNvml, "nvmlDeviceGetName", lambda *_: NAMES[1])
+    with sensor(Device("wgpu:0", NAMES[1])) as read:
+        assert read is None, "it may be any of several"
+    nvml.refuses = "init"
+    with sensor(Device("wgpu:0", NAMES[1])) as read:
+        assert read is None
+
+
 def test_the_sensor_is_closed_when_what_it_watches_fails(nvml):
     with pytest.raises(RuntimeError, match="a kernel"), sensor(SECOND):
         raise RuntimeError("a kernel failed")

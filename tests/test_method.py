@@ -56,7 +56,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "verdicts/racing.py": "34e7a8b7",
         "toolkits/buffers.py": "1c53008b",
         "toolkits/cpu.py": "c9c6c53d",
-        "toolkits/cuda.py": "0bec3afa",
+        "toolkits/cuda.py": "8488b5df",
         "toolkits/cupy.py": "652151a0",
         "toolkits/cute.py": "cbecbe1d",
         "toolkits/cutile.py": "3fe9ae55",

@@ -1,6 +1,8 @@
 """WebGPU: texts in WGSL, which need no device, and what its devices are asked and say, on whatever driver is there."""
 
+import dataclasses
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -223,8 +225,8 @@ def test_both_clocks_agree_about_a_batch(toolkit):
 
 
 def test_without_timestamps_the_host_times_and_a_sample_lasts_longer(toolkit, monkeypatch):
-    opened_as = wgpu_toolkit._opened(0)
-    monkeypatch.setattr(wgpu_toolkit, "_opened", lambda _: (*opened_as[:2], None, None))
+    without = dataclasses.replace(wgpu_toolkit._opened(0), resolution=None, ticks=None)
+    monkeypatch.setattr(wgpu_toolkit, "_opened", lambda _: without)
     opened, variant = toolkit("tiled"), VARIANTS["tiled"]
     assert not opened.has_own_clock
     prepared = variant.prepare(opened, generators.plummer(500, 3, 0.05), **variant.complete({}))
@@ -247,7 +249,7 @@ def test_a_device_that_was_idle_works_before_it_is_timed(toolkit, monkeypatch):
     opened._exercise = dispatching.Exercise(Queue(opened._device))
     done = []
     monkeypatch.setattr(
-        opened._exercise, "go_on", lambda seconds, go_on=opened._exercise.go_on: done.append(go_on(seconds))
+        opened._exercise, "go_on", lambda *seconds, go_on=opened._exercise.go_on: done.append(go_on(*seconds))
     )
     opened._worked_at = -np.inf
     busy = min(opened.time(prepared.launch, 5).seconds for _ in range(3))
@@ -255,6 +257,20 @@ def test_a_device_that_was_idle_works_before_it_is_timed(toolkit, monkeypatch):
     assert busy < 2 * alone, "what keeps it at work is not timed"
     opened.time_by_both(prepared.launch, 1)
     assert opened._exercise._turn_seconds > 0
+
+
+def test_a_device_works_longer_while_it_is_slower_than_it_has_been(toolkit, monkeypatch):
+    monkeypatch.setattr(dispatching, "EXERCISE_BLOCKS", 8)
+    exercise = dispatching.Exercise(Queue(toolkit("naive")._device))
+
+    def lasts():
+        began = time.perf_counter()
+        exercise.go_on(0.0, 0.4)
+        return time.perf_counter() - began
+
+    assert lasts() < 0.4, "there is nothing to compare with yet"
+    exercise._quickest = 0.0
+    assert lasts() >= 0.4
 
 
 def test_a_block_or_an_array_that_is_too_large_is_a_sentence(toolkit, monkeypatch):
@@ -305,12 +321,13 @@ def test_a_run_is_verified_and_its_records_name_the_adapter(need_toolkit, tmp_pa
     need_toolkit("wgpu")
     out = tmp_path / "run"
     code, said = command(
-        "run", "quick", "--toolkit", "wgpu", "--variant", "tiled", "--variant", "symmetric", "-p", "n=257",
-        "-p", "measure.budget_seconds=0.1", "--out", out,
+        "run", "quick", "--toolkit", "wgpu", "--variant", "naive", "--variant", "symmetric", "-p", "n=257",
+        "-p", "timed=force,call,step", "-p", "measure.budget_seconds=0.1", "--out", out,
     )  # fmt: skip
     assert code == 0, said
     records = list(RecordFile(out).read(pytest.fail))
     assert {record.status for record in records} == {"ok"}
+    assert {record.timed for record in records if record.energy_drift is not None} == {"step"}
     record = records[0]
     assert record.adapter["backend"] in ("Vulkan", "Metal", "D3D12")
     assert int(record.adapter["max-compute-invocations-per-workgroup"]) >= 256

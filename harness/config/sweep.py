@@ -96,7 +96,7 @@ def misfits(block: Block) -> Iterator[str]:
     """Say of each combination of axes and toolkit that the variant cannot run why, and what would be nearest."""
     for axes in _combinations(block.axes):
         adapted = ((toolkit, block.variant.adapted(axes, toolkit, block.places)) for toolkit in block.toolkits)
-        sentences = (misfit(block.variant, toolkit, own) for toolkit, own in adapted)
+        sentences = (misfit(block.variant, toolkit, values) for toolkit, values in adapted)
         yield from (sentence for sentence in sentences if sentence)
 
 
@@ -137,9 +137,9 @@ def _able(block: Block, removed: Counter[str]) -> list[tuple[str, dict[str, Any]
     condition = needed_by(variant)
     grid = []
     for axes in _combinations(block.axes):
-        on = {toolkit: variant.adapted(axes, toolkit, block.places) for toolkit in block.toolkits}
-        broken = {toolkit: condition.broken({"toolkit": toolkit, **own}) for toolkit, own in on.items()}
-        grid += [(toolkit, on[toolkit]) for toolkit, needed in broken.items() if needed is None]
+        adapted = {toolkit: variant.adapted(axes, toolkit, block.places) for toolkit in block.toolkits}
+        broken = {toolkit: condition.broken({"toolkit": toolkit, **values}) for toolkit, values in adapted.items()}
+        grid += [(toolkit, adapted[toolkit]) for toolkit, needed in broken.items() if needed is None]
         for needed in dict.fromkeys(filter(None, broken.values())):
             missing = [toolkit for toolkit in block.toolkits if broken[toolkit] == needed]
             where = f" on {' and '.join(missing)}" if len(missing) < len(broken) else ""

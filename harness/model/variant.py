@@ -225,8 +225,8 @@ class Variant(Declaration):
 
     def adapted(self, axes: Axes, toolkit: str, chosen: Container[str]) -> dict[str, AxisValue]:
         """Return axes with the defaults of a toolkit, but for those that were ``chosen``."""
-        own = self.defaults_on.get(toolkit, {})
-        return {**axes, **{name: value for name, value in own.items() if name not in chosen}}
+        differing = self.defaults_on.get(toolkit, {})
+        return {**axes, **{name: value for name, value in differing.items() if name not in chosen}}
 
     def find_value(self, axis: str, value: object) -> AxisValue | None:
         """Return the value of an axis that ``value`` stands for, None where it takes no such value.

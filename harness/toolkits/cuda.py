@@ -138,6 +138,17 @@ class CudaFamily(Family):
 FAMILY = CudaFamily()
 
 
+def uuid_of(name: str) -> str | None:
+    """Return the UUID of the only card of a name, visible to CUDA or not; None where there is none, or several."""
+    try:
+        with _nvml() as nvml:
+            handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+            alike = [handle for handle in handles if _text(nvml.nvmlDeviceGetName(handle)) == name]
+            return _text(nvml.nvmlDeviceGetUUID(alike[0])) if len(alike) == 1 else None
+    except Exception:  # as in ``devices``
+        return None
+
+
 def link(places: list[str]) -> str:
     """Name what links the first of several GPUs, by PCI addresses, with the others; empty where NVML cannot tell."""
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
+from math import inf, prod
 from time import perf_counter
 from typing import Any
 
@@ -36,6 +36,10 @@ class Array:
     def __len__(self) -> int:
         """As of a NumPy array."""
         return self.shape[0]
+
+    def __getitem__(self, _: tuple[slice, int]) -> Array:
+        """Return what stands for a column of rows, as ``array[:, 0]``: a kernel gets the rows."""
+        return Array(self.buffer, self.shape[:1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,12 @@ class Queue:
             commands.set_bind_group(0, dispatch.bound)
             commands.dispatch_workgroups(dispatch.blocks)
         commands.end()
+        return encoder.finish()
+
+    def timestamps_to(self, ticks: Any) -> Any:
+        """Return the command that copies the two timestamps to a buffer."""
+        encoder = self.device.create_command_encoder()
+        encoder.resolve_query_set(self._queries, 0, 2, ticks, 0)
         return encoder.finish()
 
     def submit(self) -> None:
@@ -185,9 +195,16 @@ def _tried(queue: Queue, part: Callable[[int, int], Dispatch], grid: int) -> tup
 
 
 def _bound(device: Any, pipeline: Any, arrays: list[Array], values: bytes) -> Any:
-    """Bind arrays in their order, and the numbers behind them."""
-    uniform = device.create_buffer_with_data(data=values + bytes(-len(values) % 16), usage=UNIFORM)
-    buffers = [*(array.buffer for array in arrays), uniform]
+    """Bind arrays in their order, and the numbers behind them.
+
+    WebGPU binds no buffer twice that a kernel writes: where several arrays have the same, an empty one stands for all
+    but the first.
+    """
+    buffers: list[Any] = []
+    for array in arrays:
+        is_bound = any(array.buffer is buffer for buffer in buffers)
+        buffers.append(device.create_buffer(size=16, usage=STORAGE) if is_bound else array.buffer)
+    buffers.append(device.create_buffer_with_data(data=values + bytes(-len(values) % 16), usage=UNIFORM))
     entries = [{"binding": place, "resource": {"buffer": buffer}} for place, buffer in enumerate(buffers)]
     return device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
 
@@ -209,6 +226,8 @@ EXERCISE_BLOCKS = 4096
 """Of 64 threads: more than any device runs at once."""
 SHORT_EXERCISE, LONG_EXERCISE = 0.001, 0.02
 """Seconds of one dispatch of it, at least and at most."""
+SETTLED = 1.05
+"""How many times as long as at its quickest it may take on a device that works at its usual clock."""
 
 
 class Exercise:
@@ -234,6 +253,7 @@ class Exercise:
             self._pipeline, device.create_bind_group(layout=layout, entries=bound), EXERCISE_BLOCKS, LONG_EXERCISE
         )
         self._turn_seconds = SHORT_EXERCISE
+        self._quickest = inf
         self._begun = 1
 
     def begin(self, seconds: float) -> None:
@@ -244,10 +264,16 @@ class Exercise:
         self._queue.submit()
         self._begun = turns
 
-    def go_on(self, seconds: float) -> None:
-        """Do it for so long, and find out how long a turn of it takes."""
-        end = perf_counter() + seconds
-        while (began := perf_counter()) < end:
+    def go_on(self, least: float, most: float) -> None:
+        """Do it for ``least`` seconds, and up to ``most`` while it is slower than it has been in this process."""
+        start = perf_counter()
+        while True:
+            began = perf_counter()
             self.begin(LONG_EXERCISE)
             self._queue.wait()
-            self._turn_seconds = (perf_counter() - began) / self._begun
+            now = perf_counter()
+            self._turn_seconds = (now - began) / self._begun
+            self._quickest = min(self._quickest, self._turn_seconds)
+            settled = now - start >= least and self._turn_seconds <= SETTLED * self._quickest
+            if settled or now - start >= most:
+                return

@@ -1,7 +1,8 @@
 """WebGPU: kernels in WGSL on a GPU of any maker, through wgpu-native (Vulkan, Metal or DirectX 12).
 
-Its devices are those that no other toolkit uses, so their family is here too. WebGPU tells neither a clock nor a power,
-and has no float64. A driver that computes on the processor is a device as well, and is named as one.
+Its devices are those that no other toolkit uses, so their family is here too. WebGPU tells neither a clock nor a power
+(NVML does, of NVIDIA's cards), and has no float64. A driver that computes on the processor is a device as well, and is
+named as one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -23,9 +26,9 @@ from gravbench.model.device import SOFTWARE, Device
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import dispatching
+from gravbench.toolkits import cuda, dispatching
 from gravbench.toolkits.dispatching import Array, Exercise, Queue
-from gravbench.toolkits.family import Family
+from gravbench.toolkits.family import Family, Sensor
 from gravbench.toolkits.interface import DeviceToolkit, Timing, ToolkitMissingError, compiling
 
 ENTRY = Entry(
@@ -41,8 +44,9 @@ SUBMITTING = 1e-4
 """Seconds, about, that submitting a batch and waiting for it takes beside the batch itself."""
 MARKS = 16
 """Timestamps from which the resolution of the clock is found."""
-IDLE, WAKING = 0.02, 0.5
-"""Seconds after which a device may have lowered its clock, and for which it works before it is timed then."""
+IDLE, WAKING, LONGEST_WAKING = 0.02, 0.5, 3.0
+"""Seconds after which a device may have lowered its clock, and for which it works at least and at most before it is
+timed then."""
 LIMITS = "max-compute", "max-storage-buffer", "max-buffer"
 """How the names of those limits begin that decide which kernels can run."""
 LARGEST_ARRAY, MOST_THREADS = "max-storage-buffer-binding-size", "max-compute-invocations-per-workgroup"
@@ -83,6 +87,10 @@ class WgpuFamily(Family):
         """Let the toolkit open this one; the library itself shows all."""
         self.shown = next((int(device.selector.rpartition(":")[2]) for device in devices), 0)
 
+    def sensor(self, device: Device) -> AbstractContextManager[Sensor | None]:
+        """Ask NVML, if it knows one card of this name; WebGPU itself tells nothing."""
+        return cuda.FAMILY.sensor(replace(device, uuid=cuda.uuid_of(device.name)))
+
 
 FAMILY = WgpuFamily()
 
@@ -97,8 +105,8 @@ def _adapters() -> list[Any]:
     from wgpu.backends.wgpu_native.extras import set_instance_extras
 
     set_instance_extras(backends=("Primary",))
-    found = wgpu.gpu.enumerate_adapters_sync()
-    ordered = sorted(found, key=lambda adapter: adapter.info["adapter_type"] == PROCESSOR)
+    adapters = wgpu.gpu.enumerate_adapters_sync()
+    ordered = sorted(adapters, key=lambda adapter: adapter.info["adapter_type"] == PROCESSOR)
     return [adapter for adapter in ordered if adapter.info["backend_type"] == ordered[0].info["backend_type"]]
 
 
@@ -106,19 +114,33 @@ def _name(info: Any) -> str:
     return f"{info['device']}, {SOFTWARE}" if info["adapter_type"] == PROCESSOR else str(info["device"])
 
 
-@cache
-def _opened(number: int) -> tuple[Any, Any, float | None, Exercise | None]:
-    """Open an adapter with all that it allows.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An adapter that this process uses, and the one queue of its device.
 
-    Returns it, its device, the resolution of its clock in seconds, None where it takes no timestamps, and what keeps it
-    at the clock of its work, None for the processor.
+    ``resolution`` is that of its clock in seconds, and ``ticks`` the buffer of two timestamps; both are None where it
+    takes none. ``exercise`` keeps it at the clock of its work; None for the processor.
     """
+
+    adapter: Any
+    device: Any
+    queue: Queue
+    ticks: Any
+    resolution: float | None
+    exercise: Exercise | None
+
+
+@cache
+def _opened(number: int) -> Opened:
+    """Open an adapter with all that it allows."""
     adapter = _adapters()[number]
     features = [name for name in (TIMESTAMPS, SUBGROUPS) if name in adapter.features]
     limits = {name: limit for name, limit in adapter.limits.items() if name.startswith(LIMITS)}
     device = adapter.request_device_sync(required_features=features, required_limits=limits)
-    exercise = None if adapter.info["adapter_type"] == PROCESSOR else Exercise(Queue(device))
-    return adapter, device, _resolution(device) if TIMESTAMPS in features else None, exercise
+    queries, ticks = _timestamps(device, 2) if TIMESTAMPS in features else (None, None)
+    queue = Queue(device, queries)
+    exercise = None if adapter.info["adapter_type"] == PROCESSOR else Exercise(queue)
+    return Opened(adapter, device, queue, ticks, _resolution(device) if queries else None, exercise)
 
 
 def _resolution(device: Any) -> float:
@@ -130,8 +152,8 @@ def _resolution(device: Any) -> float:
         encoder.begin_compute_pass(timestamp_writes=marks).end()
     encoder.resolve_query_set(queries, 0, MARKS, ticks, 0)
     device.queue.submit([encoder.finish()])
-    found = np.frombuffer(device.queue.read_buffer(ticks), np.uint64)
-    return _period(device) * max(1, math.gcd(*(int(tick) for tick in found)))
+    stamps = np.frombuffer(device.queue.read_buffer(ticks), np.uint64)
+    return _period(device) * max(1, math.gcd(*(int(stamp) for stamp in stamps)))
 
 
 def _timestamps(device: Any, count: int) -> tuple[Any, Any]:
@@ -172,15 +194,12 @@ class WgpuToolkit(DeviceToolkit):
 
     def start(self) -> None:
         ENTRY.load()
-        self._adapter, self._device, ticking, self._exercise = _opened(FAMILY.shown)
-        self.has_own_clock = ticking is not None
-        self._queries: Any = None
-        self._ticks: Any = None
-        if self.has_own_clock:
-            self._queries, self._ticks = _timestamps(self._device, 2)
-        self._queue = Queue(self._device, self._queries)
+        opened = _opened(FAMILY.shown)
+        self._adapter, self._device, self._queue = opened.adapter, opened.device, opened.queue
+        self._ticks, self._exercise = opened.ticks, opened.exercise
+        self.has_own_clock = opened.resolution is not None
         self._worked_at, self._recording = -math.inf, 0.0
-        self.resolution = SUBMITTING if ticking is None else ticking
+        self.resolution = SUBMITTING if opened.resolution is None else opened.resolution
 
     @property
     def multiprocessors(self) -> int:
@@ -252,14 +271,12 @@ class WgpuToolkit(DeviceToolkit):
 
         The device is at work when the batch comes, so that its clock is that of its work.
         """
-        host, own, launching = self._timed(launch, count, while_busy, busy_before=self.has_own_clock)
-        return Timing(host if own is None else own, launching)
+        by_host, by_device, launching = self._timed(launch, count, while_busy, busy_before=self.has_own_clock)
+        return Timing(by_host if by_device is None else by_device, launching)
 
     def time_by_both(self, launch: Callable[[], None], count: int) -> tuple[float, float]:
-        host, own, _ = self._timed(launch, count, lambda: None, busy_before=False)
-        if own is None:
-            return super().time_by_both(launch, count)
-        return host, own
+        by_host, by_device, _ = self._timed(launch, count, lambda: None, busy_before=False)
+        return super().time_by_both(launch, count) if by_device is None else (by_host, by_device)
 
     def _timed(
         self, launch: Callable[[], None], count: int, while_busy: Callable[[], None], *, busy_before: bool
@@ -271,7 +288,7 @@ class WgpuToolkit(DeviceToolkit):
         self._queue.wait()
         if self._exercise:
             if perf_counter() - self._worked_at > IDLE:
-                self._exercise.go_on(WAKING)
+                self._exercise.go_on(WAKING, LONGEST_WAKING)
             if busy_before:
                 self._exercise.begin(self._recording)
         began = perf_counter()
@@ -279,20 +296,17 @@ class WgpuToolkit(DeviceToolkit):
             launch()
         commands = self._queue.recorded(timed=self.has_own_clock)
         if self.has_own_clock:
-            encoder = self._device.create_command_encoder()
-            encoder.resolve_query_set(self._queries, 0, 2, self._ticks, 0)
-            commands.append(encoder.finish())
+            commands.append(self._queue.timestamps_to(self._ticks))
         submitted = perf_counter()
         self._device.queue.submit(commands)
         while_busy()
         self._queue.wait()
         self._worked_at, self._recording = perf_counter(), submitted - began
-        host = (self._worked_at - submitted) / count
-        own = None
+        by_host, by_device = (self._worked_at - submitted) / count, None
         if self.has_own_clock:
             first, last = np.frombuffer(self._device.queue.read_buffer(self._ticks), np.uint64)
-            own = _period(self._device) * float(last - first) / count
-        return host, own, (submitted - began) / count
+            by_device = _period(self._device) * float(last - first) / count
+        return by_host, by_device, (submitted - began) / count
 
     def resources(self, kernel: Any) -> Resources:
         columns, rows = kernel.launch.extents
