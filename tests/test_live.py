@@ -37,7 +37,7 @@ def rung(name):
 
 
 def test_every_direct_variant_with_a_kernel_in_wgsl_is_a_rung_from_naive_on():
-    stems = {path.stem for path in (ROOT / "variants").rglob("*.wgsl")}
+    stems = {path.stem for path in (ROOT / "variants").rglob("*.wgsl")} & discover().keys()
     assert RUNGS[0] == "naive"
     assert set(RUNGS) == {stem for stem in stems if not discover()[stem].approximates}
     assert len(RUNGS) >= 10
