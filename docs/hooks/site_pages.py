@@ -14,6 +14,8 @@ import source_claims
 import variant_page
 from mkdocs.structure.files import File, Files
 
+from gravbench.live.page import page as live_page
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
     "reference/commands.md": command_pages.page,
@@ -25,6 +27,9 @@ PAGES = {
 MOVED = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Documents of the root of the checkout, and the pages that they are here."""
 CLAIMS = "<!-- made claims -->"
+LIVE = "<!-- live page -->"
+"""Where a page of the site leads to the one that runs the ladder in a browser, ``LIVE_PAGE``."""
+LIVE_PAGE = "live.html"
 FILES = "files"
 """The folder of the site for files from outside docs/ that a page links to."""
 MOST_BYTES = 2_000_000
@@ -40,6 +45,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made from the code."""
     for path, made in PAGES.items():
         files.append(File.generated(config, path, content=made()))
+    files.append(File.generated(config, LIVE_PAGE, content=live_page()))
     for name, path in MOVED.items():
         text = re.sub(r"\]\((?!docs/|\w+:|#)", "](../", (ROOT / name).read_text("utf-8"))
         files.append(File.generated(config, path, content=text.replace("](docs/", "](")))
@@ -73,6 +79,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Fill in what is made from records, lead links out of docs/ to copies, and show which record a number is from."""
     text = markdown.replace(CLAIMS, source_claims.table()) if CLAIMS in markdown else markdown
     up = "../" * page.file.src_uri.count("/")
+    button = f"[Run the ladder on your own GPU]({up}{LIVE_PAGE}){{ .md-button .md-button--primary }}"
+    text = text.replace(LIVE, button)
 
     def lead(link: re.Match[str]) -> str:
         path = outside(page.file.src_uri, link[2])
