@@ -148,7 +148,7 @@ def test_a_dry_run_counts_the_cases_that_it_would_skip_by_their_reasons(monkeypa
     assert all(line.startswith("numpy_direct cpu n=") for line in lines[1:-2])
     assert lines[-2:] == [
         f"2 cases skipped: {reason}",
-        f"{len(lines) - 3} measurements, up to about 8 s; nothing was measured",
+        f"{len(lines) - 3} measurements, up to about 7 s; nothing was measured",
     ]
     lines = invoke("run", "ladder", "--dry-run").stdout.splitlines()
     assert sum("(skipped: " in line for line in lines) == 1
