@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
@@ -157,11 +156,8 @@ def written(name: str, stem: str, constants: Mapping[str, int]) -> str:
 
     The page does so as ``gravbench.model.wgsl`` does, by the constants that stand in the text.
     """
-    used = {constant: value for constant, value in constants.items() if re.search(rf"\b{constant}\b", stem)}
-    asked = f"{wgsl.SUBGROUPS}\n" if wgsl.SUBGROUPS in stem else ""
-    defined = "".join(f"const {constant}: i32 = {value};\n" for constant, value in used.items())
-    body = stem.replace(f"{wgsl.SUBGROUPS}\n", "")
-    return f"{asked}{defined}\n// {name}\n{body}\n{gravity().wgsl_source()}"
+    head, body = wgsl.divided(stem, constants)
+    return f"{head}\n// {name}\n{body}\n{gravity().wgsl_source()}"
 
 
 def changed_lines(text: str, before: str) -> list[int]:

@@ -47,14 +47,20 @@ def kernel_text(path: Path, interaction: Interaction, constants: Mapping[str, in
     Raises:
         InputError: a loop that is to be unrolled has a length that is no constant, or does not end.
     """
-    stem = files.text(path)
+    head, stem = divided(files.text(path), constants)
+    body = "\n".join(_unrolled(stem.splitlines(), constants, str(path)))
+    return f"{head}\n{interaction.wgsl_source()}\n{body}\n"
+
+
+def divided(stem: str, constants: Mapping[str, int]) -> tuple[str, str]:
+    """Return what has to stand before the interaction, and the rest of a file of WGSL.
+
+    The former is what the kernel asks the language for, and those of the ``constants`` that it has.
+    """
     used = {name: value for name, value in constants.items() if re.search(rf"\b{name}\b", stem)}
     defined = "".join(f"const {name}: i32 = {value};\n" for name, value in used.items())
-    # What a kernel asks the language for has to stand first.
     asked = f"{SUBGROUPS}\n" if SUBGROUPS in stem else ""
-    stem = stem.replace(f"{SUBGROUPS}\n", "")
-    body = "\n".join(_unrolled(stem.splitlines(), constants, str(path)))
-    return f"{asked}{defined}\n{interaction.wgsl_source()}\n{body}\n"
+    return asked + defined, stem.replace(f"{SUBGROUPS}\n", "")
 
 
 def _unrolled(lines: list[str], constants: Mapping[str, int], where: str) -> list[str]:
