@@ -12,7 +12,7 @@ MOST_SENTENCES = 10
 """Of an error that has several causes."""
 MOST_NAMED = 600
 """Characters of the names that a sentence lists; the rest is counted."""
-MOST_NAMES, CLOSE_NAMES, FIRST_NAMES = 20, 3, 10
+MOST_NAMES, CLOSE_NAMES, FIRST_NAMES = 24, 3, 10
 """Of more than ``MOST_NAMES`` accepted names, a sentence about a wrong one has that many close ones or first ones."""
 LISTING = "gravbench list"
 """The command that names every variant."""

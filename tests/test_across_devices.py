@@ -71,7 +71,7 @@ def test_with_fewer_than_two_cards_of_a_kind_it_says_so_and_leaves_nothing_behin
 ):
     from gravbench.toolkits import devices as found
 
-    monkeypatch.setattr(found, "select", lambda _: (devices, no_gpu))
+    monkeypatch.setattr(found, "select", lambda *_: (devices, no_gpu))
     code, text = command("selftest", "sweep.yaml", "--across-devices")
     assert code == 2
     assert text.startswith("--across-devices needs two GPUs of one kind (the same name and driver): ")
@@ -96,7 +96,7 @@ def run(sweep, tmp_path, monkeypatch):  # noqa: ARG001
     """Run the command on three made-up cards, one of them slower by a part."""
     from gravbench.toolkits import devices as found
 
-    monkeypatch.setattr(found, "select", lambda _: (CARDS, None))
+    monkeypatch.setattr(found, "select", lambda *_: (CARDS, None))
 
     def measured(slower, *words):
         def work(sweep, todo, store, watcher, *_):  # noqa: ARG001

@@ -107,7 +107,7 @@ def test_a_sweep_takes_it_only_where_it_is_named(tmp_path):
     assert toolkits("{variant: tiled, toolkit: [mlir, numba]}") == ["numba", "mlir"]
     assert toolkits("{variant: tiled, toolkit: [cupy, cupy]}") == ["cupy"]
     assert toolkits("tiled", toolkits=["mlir"]) == ["mlir"]
-    with pytest.raises(InputError, match=r"toolkit mlir has no kahan; accepted: cupy, pycuda, numba$"):
+    with pytest.raises(InputError, match=r"toolkit mlir has no kahan; accepted: cupy, pycuda, numba, wgpu$"):
         toolkits("{variant: kahan, toolkit: mlir}")
 
 

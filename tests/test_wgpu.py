@@ -13,6 +13,7 @@ from direct import direct_accelerations
 from gravbench.config.load import load
 from gravbench.errors import InputError
 from gravbench.measuring import stages
+from gravbench.measuring.runner import needs_host
 from gravbench.model import generators, interaction_files, wgsl
 from gravbench.model.device import SOFTWARE, Device
 from gravbench.model.interaction import GRAVITY
@@ -341,6 +342,17 @@ def test_an_empty_queue_can_be_waited_for(toolkit):
 
 
 # Runs
+
+
+@pytest.mark.parametrize(
+    ("selector", "variant", "alone"),
+    [("wgpu:0", "tiled", True), ("cuda:0", "tiled", False), ("cuda:0", "barnes_hut", True), ("cpu", "numba_direct", True)],
+)
+def test_nothing_computes_beside_an_adapter_that_may_be_the_same_card(selector, variant, alone):
+    toolkit = "cpu" if selector == "cpu" else "cupy"
+    case = SimpleNamespace(variant=variant, toolkit=toolkit, timed="force")
+    task = SimpleNamespace(case=case, device=Device(selector, "NVIDIA H200"))
+    assert needs_host(task, VARIANTS[variant]) == alone
 
 
 def test_a_run_is_verified_and_its_records_name_the_adapter(need_toolkit, tmp_path):

@@ -33,7 +33,7 @@ from gravbench.model.regular import open_file, saying, write_whole
 from gravbench.model.runs import ENVIRONMENT, RecordFile
 from gravbench.model.variant import Variant, discover
 from gravbench.model.work import Work, work_of
-from gravbench.toolkits.devices import target_of
+from gravbench.toolkits.devices import family, target_of
 from gravbench.version import VERSION
 
 WORKER_LOG = "worker.log"
@@ -68,6 +68,15 @@ class Watcher:
 
 
 SILENT = Watcher()
+
+
+def needs_host(task: Task, variant: Variant) -> bool:
+    """Tell whether nothing else of a run may compute beside a task.
+
+    It uses the host's cores, or a device that may be one of another family or the processor.
+    """
+    assert task.device is not None
+    return family(task.device.family).shared or work_of(task.case, on_host=variant.on_host) is not Work.GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +182,7 @@ class _Run:
         return environment.fingerprint(task.case, self._variants[task.case.variant], device)
 
     def _needs_host(self, task: Task) -> bool:
-        return work_of(task.case, on_host=self._variants[task.case.variant].on_host) is not Work.GPU
+        return needs_host(task, self._variants[task.case.variant])
 
     def _show(self, event: Event) -> None:
         """Tell the watcher what a device does, and count its time."""

@@ -32,6 +32,8 @@ class Family(ABC):
     """What a toolkit needs that runs on these devices, such as ``an NVIDIA GPU``."""
     by_name: ClassVar[bool] = False
     """Whether a command uses these devices only where it names one, or a toolkit of theirs and no device."""
+    shared: ClassVar[bool] = False
+    """Whether its devices may be those of another family, or the processor: nothing is measured beside one of them."""
     variables: ClassVar[tuple[str, ...]] = ()
     """How the names of the environment variables begin that decide what the driver does."""
     distributions: ClassVar[tuple[str, ...]] = ()

@@ -60,6 +60,7 @@ class WgpuFamily(Family):
     words = ("webgpu", "vulkan", "metal")
     needs = "a GPU with Vulkan, Metal or DirectX 12"
     by_name = True
+    shared = True
     shown = 0
     """The number of the adapter that this process uses."""
 

@@ -18,9 +18,9 @@ CONFIG = "quick"
 UNSAID_MEASURE: Mapping[str, float] = {
     "half_width": 0.005,
     "min_samples": 10,
-    "budget_seconds": 0.5,
-    "warm_up_seconds": 0.1,
-    "sample_seconds": 0.01,
+    "budget_seconds": 0.25,
+    "warm_up_seconds": 0.05,
+    "sample_seconds": 0.005,
     "timeout_seconds": 60,
 }
 
