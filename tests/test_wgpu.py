@@ -346,7 +346,12 @@ def test_an_empty_queue_can_be_waited_for(toolkit):
 
 @pytest.mark.parametrize(
     ("selector", "variant", "alone"),
-    [("wgpu:0", "tiled", True), ("cuda:0", "tiled", False), ("cuda:0", "barnes_hut", True), ("cpu", "numba_direct", True)],
+    [
+        ("wgpu:0", "tiled", True),
+        ("cuda:0", "tiled", False),
+        ("cuda:0", "barnes_hut", True),
+        ("cpu", "numba_direct", True),
+    ],
 )
 def test_nothing_computes_beside_an_adapter_that_may_be_the_same_card(selector, variant, alone):
     toolkit = "cpu" if selector == "cpu" else "cupy"
