@@ -160,7 +160,7 @@ class Open:
             editor.runs.click();"""
         self(script, name, changes)
         until(self.idle, 60)
-        found = self("return page.editors.find((editor) => editor.rung.name === arguments[0]).said.textContent", name)
+        found = self("return page.editors.find((editor) => editor.rung.name === arguments[0]).status.textContent", name)
         wrong = self("return [...page.editors.find((editor) => editor.rung.name === arguments[0]).wrong]", name)
         record = next((record for record in self.records() if record["variant"] == f"{name}_edited"), None)
         self("page.editors.find((editor) => editor.rung.name === arguments[0]).undoes.click()", name)

@@ -8,7 +8,7 @@ class Editor {
   // `run` is called with this editor when its kernel is to run.
   constructor(rung, run) {
     Object.assign(this, { rung, edits: new Map(), n: 0, areas: [], wrong: new Set() });
-    this.said = element("p", { role: "status", class: "said" });
+    this.status = element("p", { role: "status", class: "status" });
     this.place = element("div");
     this.runs = element("button", { type: "button", class: "run-this" }, "Run this");
     this.undoes = element("button", { type: "button", class: "undo" }, "Undo my changes");
@@ -19,7 +19,7 @@ class Editor {
       element("summary", {}, element("strong", {}, rung.name), ` ${rung.summary}`),
       ...rung.explanation.split("\n\n").slice(1).map((words) => element("p", {}, words)),
       element("p", { class: "axes" }, this.introduction()),
-      this.place, element("p", {}, this.runs, " ", this.undoes), this.said,
+      this.place, element("p", {}, this.runs, " ", this.undoes), this.status,
     );
   }
 
@@ -78,7 +78,7 @@ class Editor {
   }
 
   say(words, lines = []) {
-    this.said.textContent = words;
+    this.status.textContent = words;
     this.wrong = new Set(lines);
     this.mark();
   }

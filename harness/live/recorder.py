@@ -5,7 +5,7 @@ It has no device and computes nothing. What it records, the page does in a brows
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -32,18 +32,10 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A kernel that a variant asks for: its name and the constants that it is compiled with."""
-
-    stem: str
-    constants: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Dispatch:
     """``grid`` blocks of ``threads`` each.
 
-    ``kernel`` is the place of an ``Asked``, ``buffers`` the places of those that are bound, in their order, and
+    ``kernel`` is the place among the toolkit's, ``buffers`` the places of those that are bound, in their order, and
     ``numbers`` the types and values of the uniform behind its first number.
     """
 
@@ -54,19 +46,16 @@ class Dispatch:
     numbers: tuple[tuple[str, float], ...]
 
 
-@dataclass(slots=True)
 class BufferRecorder(RecordingToolkit):
-    """Stands in for WebGPU in float32; ``buffers``, ``asked`` and ``dispatches`` are what a variant made with it."""
+    """Stands in for WebGPU in float32; ``buffers``, ``kernels`` and ``dispatches`` are what a variant made with it."""
 
-    bodies: Bodies
-    gravity: Interaction
-    buffers: list[Buffer] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
-    dispatches: list[Dispatch] = field(default_factory=list)
-    _arrays: list[NDArray[Any]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        RecordingToolkit.__init__(self, "float32", self.gravity)
+    def __init__(self, bodies: Bodies, gravity: Interaction) -> None:
+        """Nothing has been recorded yet."""
+        super().__init__("float32", gravity)
+        self.bodies = bodies
+        self.buffers: list[Buffer] = []
+        self.dispatches: list[Dispatch] = []
+        self._arrays: list[NDArray[Any]] = []
 
     def upload(self, values: Any) -> NDArray[Any]:
         """Record a buffer that holds numbers of the bodies, or zeros.
@@ -89,8 +78,9 @@ class BufferRecorder(RecordingToolkit):
 
     def compile(self, stem: str, /, **constants: int) -> Kernel:
         """Record a kernel; what is returned records its dispatches."""
-        self.asked.append(Asked(stem, constants))
-        return partial(self._dispatch, len(self.asked) - 1)
+        place = len(self.kernels)
+        super().compile(stem, **constants)
+        return partial(self._dispatch, place)
 
     def place_of(self, array: Any) -> int:
         """Return the place of the buffer that an array stands for."""

@@ -127,9 +127,10 @@ def _plan(recorder: BufferRecorder, prepared: Prepared, variant: Variant) -> Pla
     texts: dict[str, int] = {}
     kernels: dict[tuple[int, int], dict[str, Any]] = {}
     for dispatch in recorder.dispatches:
-        asked = recorder.asked[dispatch.kernel]
-        text = written(path.name, files.text(path), {**asked.constants, wgsl.THREADS: dispatch.threads})
-        kernel = {"text": texts.setdefault(text, len(texts)), "entries": wgsl.entry_points(text, asked.stem)}
+        recorded = recorder.kernels[dispatch.kernel]
+        constants = {**dict(recorded.constants), wgsl.THREADS: dispatch.threads}
+        text = written(path.name, files.text(path), constants)
+        kernel = {"text": texts.setdefault(text, len(texts)), "entries": wgsl.entry_points(text, recorded.stem)}
         kernels.setdefault((dispatch.kernel, dispatch.threads), kernel)
     places = list(kernels)
     return Plan(

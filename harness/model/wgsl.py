@@ -59,8 +59,8 @@ def divided(stem: str, constants: Mapping[str, int]) -> tuple[str, str]:
     """
     used = {name: value for name, value in constants.items() if re.search(rf"\b{name}\b", stem)}
     defined = "".join(f"const {name}: i32 = {value};\n" for name, value in used.items())
-    asked = f"{SUBGROUPS}\n" if SUBGROUPS in stem else ""
-    return asked + defined, stem.replace(f"{SUBGROUPS}\n", "")
+    enabled = f"{SUBGROUPS}\n" if SUBGROUPS in stem else ""
+    return enabled + defined, stem.replace(f"{SUBGROUPS}\n", "")
 
 
 def _unrolled(lines: list[str], constants: Mapping[str, int], where: str) -> list[str]:

@@ -6,7 +6,7 @@ asks for its result, so that a batch reaches the device as a whole and the devic
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, prod
 from time import perf_counter
@@ -210,6 +210,11 @@ def _bound(device: Any, pipeline: Any, arrays: list[Array], values: bytes) -> An
         is_bound = any(array.buffer is buffer for buffer in buffers)
         buffers.append(device.create_buffer(size=16, usage=STORAGE) if is_bound else array.buffer)
     buffers.append(device.create_buffer_with_data(data=values + bytes(-len(values) % 16), usage=UNIFORM))
+    return _bind_group(device, pipeline, buffers)
+
+
+def _bind_group(device: Any, pipeline: Any, buffers: Sequence[Any]) -> Any:
+    """Bind buffers in their order."""
     entries = [{"binding": place, "resource": {"buffer": buffer}} for place, buffer in enumerate(buffers)]
     return device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=entries)
 
@@ -246,17 +251,9 @@ class Exercise:
         self._pipeline = device.create_compute_pipeline(
             layout="auto", compute={"module": module, "entry_point": "exercise"}
         )
-        result, self._turns = (
-            device.create_buffer(size=256, usage=STORAGE),
-            device.create_buffer(size=16, usage=UNIFORM),
-        )
-        bound = [
-            {"binding": place, "resource": {"buffer": buffer}} for place, buffer in enumerate((result, self._turns))
-        ]
-        layout = self._pipeline.get_bind_group_layout(0)
-        self._dispatch = Dispatch(
-            self._pipeline, device.create_bind_group(layout=layout, entries=bound), EXERCISE_BLOCKS, LONG_EXERCISE
-        )
+        self._turns = device.create_buffer(size=16, usage=UNIFORM)
+        bound = _bind_group(device, self._pipeline, (device.create_buffer(size=256, usage=STORAGE), self._turns))
+        self._dispatch = Dispatch(self._pipeline, bound, EXERCISE_BLOCKS, LONG_EXERCISE)
         self._turn_seconds = SHORT_EXERCISE
         self._quickest = inf
         self._begun = 1

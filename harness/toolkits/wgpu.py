@@ -174,12 +174,14 @@ class WgslError(RuntimeError):
     """A text of WGSL is refused; the message says why, and quotes the line."""
 
 
-def _refusal(said: str, text: str) -> str:
+def _refusal(message: str, text: str) -> str:
     """Make a sentence of what wgpu-native says of a text: its last reason, and the line of the text that it names."""
-    reasons = [line.strip(" =") for line in said.splitlines() if line.strip() and "─" not in line and "│" not in line]
-    named = re.search(r"wgsl:(\d+):", said)
+    reasons = [
+        line.strip(" =") for line in message.splitlines() if line.strip() and "─" not in line and "│" not in line
+    ]
+    named = re.search(r"wgsl:(\d+):", message)
     problem = (
-        (reasons or [said])[-1]
+        (reasons or [message])[-1]
         if named is None
         else next(line for line in reasons if "error:" in line).partition("error: ")[2]
     )
