@@ -18,7 +18,7 @@ CONFIG = "quick"
 UNSAID_MEASURE: Mapping[str, float] = {
     "half_width": 0.005,
     "min_samples": 10,
-    "budget_seconds": 0.25,
+    "budget_seconds": 0.4,
     "warm_up_seconds": 0.05,
     "sample_seconds": 0.005,
     "timeout_seconds": 60,
