@@ -98,7 +98,10 @@ def left_out(result: Result) -> Alternatives:
             kept = result.rows[: n - rest]
             yield f"the last {rest} bodies are left out: the last tile of {tile}, which is not full", result.pulls(kept)
             padded = np.vstack([result.rows, np.repeat(result.rows[-1:], tile - rest, axis=0)])
-            yield f"the last body is counted again {tile - rest} times, to fill up a tile of {tile}", result.pulls(padded)
+            yield (
+                f"the last body is counted again {tile - rest} times, to fill up a tile of {tile}",
+                result.pulls(padded),
+            )
     if n > 1:
         yield "the last body is left out", result.pulls(result.rows[:-1])
         yield "the first body is left out", result.pulls(result.rows[1:])
@@ -128,7 +131,10 @@ def softening(result: Result) -> Alternatives:
     """Use another softening length."""
     eps2 = result.eps2
     yield "the softening is left out", result.pulls(result.rows, 0.0)
-    yield "the softening is squared twice: eps2 is the softening length squared already", result.pulls(result.rows, eps2**2)
+    yield (
+        "the softening is squared twice: eps2 is the softening length squared already",
+        result.pulls(result.rows, eps2**2),
+    )
     yield "the softening is the root of eps2, which has to be added as it is", result.pulls(result.rows, eps2**0.5)
     if result.former is not None:
         former = float(result.found.dtype.type(result.former.eps**2))
@@ -142,7 +148,10 @@ def masses(result: Result) -> Alternatives:
     without = result.pulls(ones)
     yield "the masses are left out", without
     yield "the mass is that of the body that is pulled", Pulls(*(mass * part for part in without))
-    yield "it is the force: accelerations times the body's own mass", Pulls(mass * result.exact, mass * result.magnitudes)
+    yield (
+        "it is the force: accelerations times the body's own mass",
+        Pulls(mass * result.exact, mass * result.magnitudes),
+    )
     first = np.column_stack([rows[:, :3], np.full(len(rows), rows[0, 3])])
     yield "the first mass counts for all bodies", result.pulls(first)
 
@@ -174,6 +183,7 @@ def former_bodies(result: Result) -> Alternatives:
     if result.former is not None:
         rows, eps2 = rows_of(result.former, result.found.dtype), float(result.found.dtype.type(result.former.eps**2))
         yield "it is the result for the bodies of the launch before", pulls(rows, rows, eps2)
+        yield "the bodies are those of the launch before", pulls(rows, rows, result.eps2)
         yield "the bodies that pull are those of the launch before", result.pulls(rows)
 
 
@@ -190,7 +200,11 @@ def short_numbers(result: Result) -> Alternatives:
     """Round to half precision what is read."""
     with np.errstate(over="ignore"):
         half = result.rows.astype(np.float16).astype(np.float64)
-    for sentence, columns in (("the masses are", [3]), ("the positions are", [0, 1, 2]), ("the bodies are", [0, 1, 2, 3])):
+    for sentence, columns in (
+        ("the masses are", [3]),
+        ("the positions are", [0, 1, 2]),
+        ("the bodies are", [0, 1, 2, 3]),
+    ):
         rows = result.rows.copy()
         rows[:, columns] = half[:, columns]
         if np.isfinite(rows).all():
@@ -216,7 +230,9 @@ def not_finite(result: Result) -> str | None:
     """Say which rows are NaN or infinite."""
     rows = ~np.isfinite(result.found).all(axis=1)
     why = "are NaN or infinite: without softening, the pull of a body on itself is 0 / 0"
-    return _sentence(rows, why if rows.all() else "are NaN or infinite: something is read that was not written, or overflows")
+    return _sentence(
+        rows, why if rows.all() else "are NaN or infinite: something is read that was not written, or overflows"
+    )
 
 
 def one_coordinate(result: Result) -> str | None:

@@ -168,10 +168,8 @@ class Entry:
 
     def _named(self, choices: Iterable[Sequence[str]]) -> tuple[str, ...]:
         """Return the names of the arrays of that of several sets of layouts which the entry has."""
-        by_layout = {array.layout: name for name, array in self.head.arrays.items()}
-        return next(
-            tuple(by_layout[layout] for layout in choice) for choice in choices if all(part in by_layout for part in choice)
-        )
+        names: dict[str, str] = {array.layout: name for name, array in self.head.arrays.items()}
+        return next(tuple(names[layout] for layout in choice) for choice in choices if set(choice) <= names.keys())
 
     def calls(self, n: int) -> list[Call]:
         """Return the launches of one evaluation of n bodies, in their order.
@@ -217,14 +215,13 @@ class Entry:
         shared, _ = extents("shared")
         begin = f"{launch.where}: {launch.kernel.name} at n = {n} has"
         if not all(1 <= count <= most for count, most in zip(grid, MOST_BLOCKS, strict=True)):
-            raise InputError(f"{begin} a grid of {grid[0]} x {grid[1]}; accepted: 1 to {MOST_BLOCKS[0]} x 1 to {MOST_BLOCKS[1]}")
+            accepted = f"1 to {MOST_BLOCKS[0]} x 1 to {MOST_BLOCKS[1]}"
+            raise InputError(f"{begin} a grid of {grid[0]} x {grid[1]}; accepted: {accepted}")
         if min(block) < 1 or prod(block) > MOST_THREADS:
             raise InputError(f"{begin} blocks of {block[0]} x {block[1]}; accepted: 1 to {MOST_THREADS} threads")
         if not 0 <= shared <= MOST_SHARED:
             raise InputError(f"{begin} {shared} bytes of shared memory; accepted: 0 to {MOST_SHARED}")
-        numbers = [
-            argument if isinstance(argument, str) else argument.value(values) for argument in launch.arguments
-        ]
+        numbers = [argument if isinstance(argument, str) else argument.value(values) for argument in launch.arguments]
         for number in numbers:
             if isinstance(number, int) and not -(2**31) <= number < 2**31:
                 raise InputError(f"{begin} the argument {number}; accepted: numbers of 32 bits")
@@ -304,8 +301,9 @@ def _sentence(wrong: ErrorDetails, location: tuple[int | str, ...]) -> str:
     """Say what is wrong with the value at a location of the head."""
     *holder, key = location or ("the head",)
     if wrong["type"] == "extra_forbidden":
-        model = {0: Head, 2: Kernel}.get(len(holder), Array) if "arrays" not in holder else Array
-        return f"unknown key {shown(key)}; {nearest(str(key), list(model.model_fields))}"
+        model: type[BaseModel] = Head if not holder else Kernel if holder[0] == "kernels" else Array
+        hint = "; an expression with a comma needs quotes within braces" if ")" in str(key) else ""
+        return f"unknown key {shown(key)}; {nearest(str(key), list(model.model_fields))}{hint}"
     if wrong["type"] == "missing":
         return f"the key {key} is missing"
     what = ".".join(map(str, location)) or "the head"
@@ -322,8 +320,9 @@ def _check_names(head: Head, document: Document, mistakes: Mistakes) -> None:
     for key, names in (("constants", head.constants), ("arrays", head.arrays)):
         for name in names:
             if name in RESERVED or (key == "arrays" and name in head.constants):
-                where = document.where((key, name))
-                mistakes.note(f"{where}: the name {name} has another meaning; accepted: another name", document.place((key, name)))
+                location = (key, name)
+                sentence = f"{document.where(location)}: {name} has another meaning; accepted: another name"
+                mistakes.note(sentence, document.place(location))
     layouts: dict[str, str] = {}
     for name, array in head.arrays.items():
         if array.layout != "scratch" and (other := layouts.setdefault(array.layout, name)) != name:
@@ -337,7 +336,9 @@ def _check_names(head: Head, document: Document, mistakes: Mistakes) -> None:
         if len(whole) != 1 or begun != whole:
             accepted = " or ".join(", ".join(choice) for choice in choices)
             has = ", ".join(part for choice in choices for part in choice if part in layouts) or "none"
-            mistakes.note(f"{where}: the layouts of {what} are {has}; accepted: {accepted}", document.place(("arrays",)))
+            mistakes.note(
+                f"{where}: the layouts of {what} are {has}; accepted: {accepted}", document.place(("arrays",))
+            )
 
 
 def _launch(

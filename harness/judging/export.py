@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from gravbench.errors import InputError
 from gravbench.explain.standalone import PART
@@ -45,7 +46,7 @@ class _Recorder(RecordingToolkit):
 
     sorts = 0
 
-    def argsort(self, keys: Any) -> Any:
+    def argsort(self, keys: NDArray[Any]) -> NDArray[np.int64]:
         """Count it."""
         self.sorts += 1
         return super().argsort(keys)
@@ -72,6 +73,11 @@ class _Recorded:
     layouts: Mapping[str, str]
     scratch: Mapping[str, int]
     zeros: Collection[str]
+
+    @property
+    def shape(self) -> list[tuple[str, int, int, int]]:
+        """Of each launch the kernel, and how many extents and arguments it has."""
+        return [(call.kernel, len(call.grid), len(call.block), len(call.arguments)) for call in self.calls]
 
     @property
     def numbers(self) -> list[int]:
@@ -183,38 +189,46 @@ def _extents(given: Any) -> tuple[int, ...]:
 def _head(variant: Variant, records: Sequence[_Recorded]) -> dict[str, Any]:
     """Return what the head says, as plain data."""
     last = records[-1]
-    shapes = [[(call.kernel, len(call.grid), len(call.block), len(call.arguments)) for call in record.calls] for record in records]
-    if any(shape != shapes[-1] or record.constants != last.constants for shape, record in zip(shapes, records, strict=True)):
+    if any(record.constants != last.constants or record.shape != last.shape for record in records):
         raise NoEntryError(variant, "compiles or launches other kernels for other n")
     forms = _Forms(last.constants)
 
-    def number(values: Sequence[str | int]) -> str | int:
-        written = values[0] if isinstance(values[0], str) else forms.expression([int(value) for value in values])
-        if written is None:
-            raise NoEntryError(variant, f"launches with {values[-1]} for n = {LARGE}, for which no expression is known")
-        return written
+    def written(each: Sequence[Sequence[str | int]]) -> list[str | int]:
+        """Write what was recorded for each n, a list each time, as one list that holds for all n."""
+        return [_written(variant, forms, values) for values in zip(*each, strict=True)]
 
     kernels = []
     for place, call in enumerate(last.calls):
         calls = [record.calls[place] for record in records]
-        grid, block, arguments = (
-            [number(values) for values in zip(*(part(call) for call in calls), strict=True)]
-            for part in (lambda call: call.grid, lambda call: call.block, lambda call: call.arguments)
-        )
-        kernels.append({"name": call.kernel, "grid": grid, "block": block, "arguments": arguments})
+        grid, block = written([call.grid for call in calls]), written([call.block for call in calls])
+        arguments = written([call.arguments for call in calls])
+        kernels.append({"name": call.kernel, "grid": _alone(grid), "block": _alone(block), "arguments": arguments})
     arrays: dict[str, Any] = dict(last.layouts)
     for name in last.scratch:
         size = forms.at_least([record.scratch[name] for record in records])
         arrays[name] = {"layout": "scratch", "bytes": size, **({"zeros": True} if name in last.zeros else {})}
+    constants = {"constants": dict(last.constants)} if last.constants else {}
     mutual = {"mutual": True} if variant.mutual is True else {}
-    return {"kernels": kernels, "arrays": arrays, "constants": dict(last.constants), "rung": variant.name, **mutual}
+    return {"kernels": kernels, **constants, "arrays": arrays, "rung": variant.name, **mutual}
+
+
+def _written(variant: Variant, forms: _Forms, values: Sequence[str | int]) -> str | int:
+    numbers = [value for value in values if isinstance(value, int)]
+    expression = forms.expression(numbers) if numbers else values[0]
+    if expression is None:
+        raise NoEntryError(variant, f"launches with {values[-1]} for n = {LARGE}, for which no expression is known")
+    return expression
+
+
+def _alone(extents: list[str | int]) -> str | int | list[str | int]:
+    return extents[0] if len(extents) == 1 else extents
 
 
 class _Forms:
     """Expressions of n that launches are made of, and the numbers that they give for each of ``SIZES``."""
 
     def __init__(self, constants: Mapping[str, int]) -> None:
-        self.constants = {value: name for name, value in reversed(constants.items()) if value > 1}
+        self.constants = {value: name for name, value in reversed(list(constants.items())) if value > 1}
         self.divisors = dict(self.constants)
         factors = [(name, value) for name, value in constants.items() if 1 < value <= max(POWERS)]
         for several in (factors, [*factors, ("32", 32)]):

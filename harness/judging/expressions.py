@@ -63,7 +63,7 @@ class Expression:
                 operands = [part.operand]
             case ast.BinOp() if type(part.op) in _OPERATORS:
                 operands = [part.left, part.right]
-            case ast.Call(func=ast.Name(), keywords=[]) if part.func.id in _FUNCTIONS and len(part.args) == 2:
+            case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS and len(part.args) == 2:
                 operands = part.args
             case _:
                 raise InputError(f"{self._begin}, which is not accepted; accepted: {ACCEPTED}")

@@ -1,8 +1,8 @@
 /* gravbench entry
 # It keeps the bodies of its first launch, and computes with them for ever.
 kernels:
-  - {name: keep, grid: ceil_div(n, 64), block: 64, arguments: [bodies, kept, n]}
-  - {name: pull, grid: ceil_div(n, 64), block: 64, arguments: [kept, ax, ay, az, n, eps2]}
+  - {name: keep, grid: 'ceil_div(n, 64)', block: 64, arguments: [bodies, kept, n]}
+  - {name: pull, grid: 'ceil_div(n, 64)', block: 64, arguments: [kept, ax, ay, az, n, eps2]}
 arrays:
   bodies: bodies
   kept: {layout: scratch, bytes: 16 * n, zeros: true}
