@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import replace
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pynvml as installed
 import pytest
@@ -241,6 +241,9 @@ def test_why_a_toolkit_has_no_device_its_own_family_says(nvml, monkeypatch):
     assert plan._why_none("numba", None) == "none of the chosen devices can run it"
     monkeypatch.setattr(plan, "families", lambda: ["another", "cuda"])
     assert plan._why_none("numba", "no GPU of the first family") == "no NVIDIA GPU: NVML says: Driver Not Loaded"
+    there = SimpleNamespace(devices=lambda: ([Device("another:0", "A"), Device("another:1", "B")], None))
+    monkeypatch.setattr(plan, "family", lambda _: there)
+    assert plan._why_none("numba", None) == "the command names none of its devices; accepted: --device another:0"
 
 
 @pytest.mark.parametrize(

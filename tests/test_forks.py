@@ -81,7 +81,7 @@ print("parent", pull("cpu"))
 
 POOL = """
 try:
-    print(*context.Pool(2).map_async(total, (0, 1)).get(60))
+    print(*in_fork(total, 0, 1))
 except Exception as error:
     print(error)
 """

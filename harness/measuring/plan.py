@@ -23,6 +23,7 @@ from gravbench.toolkits.devices import families, family, others_like, too_few
 
 Prints = Callable[[Case, "Device | None"], Fingerprint]
 """Tells what the result of a case on a device depends on."""
+NONE_CHOSEN = "none of the chosen devices can run it"
 
 
 @dataclass(slots=True)
@@ -155,9 +156,11 @@ def _fitting(
 def _why_none(toolkit: str, no_gpu: str | None) -> str:
     """Say why there is no device for a toolkit; ``no_gpu`` says it of the first family of GPUs, where there is none."""
     entry = catalogue()[toolkit]
-    if entry.family != families()[0]:
-        no_gpu = entry.missing or family(entry.family).devices()[1]
-    return no_gpu or "none of the chosen devices can run it"
+    if entry.family == families()[0]:
+        return no_gpu or NONE_CHOSEN
+    devices, reason = family(entry.family).devices()
+    named_only = f"the command names none of its devices; accepted: --device {devices[0].selector}" if devices else ""
+    return entry.missing or reason or named_only or NONE_CHOSEN
 
 
 def _dealt(

@@ -8,7 +8,10 @@ named as one.
 from __future__ import annotations
 
 import math
+import os
 import re
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -105,6 +108,9 @@ def _adapters() -> list[Any]:
     import wgpu
     from wgpu.backends.wgpu_native.extras import set_instance_extras
 
+    if sys.platform == "linux":
+        # Without one, the library of Wayland complains on standard error, also where nothing is drawn.
+        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     set_instance_extras(backends=("Primary",))
     adapters = wgpu.gpu.enumerate_adapters_sync()
     ordered = sorted(adapters, key=lambda adapter: adapter.info["adapter_type"] == PROCESSOR)

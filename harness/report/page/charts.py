@@ -59,7 +59,8 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 def ladder(rows: Sequence[Row]) -> Spec:
     """Bars of ``time`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
 
-    An ``open`` row, whose time nothing bounds, has a dashed line from edge to edge, below its label.
+    A narrow view shows the ``short label`` instead. An ``open`` row, whose time nothing bounds, has a dashed line from
+    edge to edge, below its label.
 
     The rows of a variant stand together, and in the order of the toolkits.
     """
@@ -80,8 +81,8 @@ def ladder(rows: Sequence[Row]) -> Spec:
         tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "ms", "± %", "untimed", "changed"),
     )
     # The longest bar leaves room for its label, however wide the view is.
-    letters = max(len(row["label"]) for row in rows)
-    room = f"{letters} * (width < {NARROW} ? {NARROW_LETTER} : {LETTER})"
+    letters, narrow_letters = (max(len(row[label]) for row in rows) for label in ("label", "short label"))
+    room = f"(width < {NARROW} ? {narrow_letters * NARROW_LETTER} : {letters * LETTER})"
     end = alt.expr(f"{most} * width / max(width - {room}, width * {SHORTEST_BAR})")
     scale = alt.Scale(domainMin=0, domainMax=end, nice=False)
     drawn = base.mark_bar().encode(
@@ -89,7 +90,8 @@ def ladder(rows: Sequence[Row]) -> Spec:
         color=_signs("variant", list(dict.fromkeys(row["variant"] for row in rows)), "color")["color"].legend(None),
     )
     intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=MILLISECONDS), x2=alt.X2("high:Q"))
-    labels = base.mark_text(align="left", baseline="middle", dx=5).encode(x=alt.X("end:Q"), text=alt.Text("label:N"))
+    text = alt.expr(f"width < {NARROW} ? datum['short label'] : datum.label")
+    labels = base.mark_text(align="left", baseline="middle", dx=5, text=text).encode(x=alt.X("end:Q"))
     if any(row.get("open") for row in rows):
         # From edge to edge: without a place on the axis it is as wide as the view.
         edges = base.transform_filter("datum.open").mark_rule(strokeWidth=1, strokeDash=[3, 3], yOffset=9)

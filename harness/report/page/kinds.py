@@ -84,15 +84,7 @@ def ladder(
 ) -> Figure:
     """Draw the rungs of one n as bars, each with the time of one evaluation and its speed."""
     rows = [
-        {
-            **(row := _point(record, known)),
-            "variant": name,
-            "end": max(row["time"], row["high"] or 0),
-            "label": f"{record.toolkit}  {_with_doubt(record, row['ms'] + ' ms')}{_signs(record, here, known)}"
-            + (f" ({number(rate(record))}e9/s)" if rate(record) is not None else ""),
-            "changed": summaries.get(record.variant, ""),
-            "untimed": here.untimed(record),
-        }
+        _bar(name, record, summaries, here, known)
         # Bars of one name stand together.
         for name, records in ranking.grouped((rung.best for rung in rungs), ranking.named).items()
         for record in records
@@ -110,6 +102,20 @@ def ladder(
     caption += f" Preparation that is not timed, in s: {prepared}." if prepared else ""
     caption += said_unbounded(rows, "a dashed line along the bar from edge to edge")
     return figure_of("ladder", f"The ladder at n = {n:,}", caption, charts.ladder(rows), title)
+
+
+def _bar(name: str, record: Record, summaries: Mapping[str, str], here: Here, known: Uncertainties) -> Row:
+    row = _point(record, known)
+    label = f"{record.toolkit}  {_with_doubt(record, row['ms'] + ' ms')}{_signs(record, here, known)}"
+    return {
+        **row,
+        "variant": name,
+        "end": max(row["time"], row["high"] or 0),
+        "label": label + (f" ({number(rate(record))}e9/s)" if rate(record) is not None else ""),
+        "short label": label,
+        "changed": summaries.get(record.variant, ""),
+        "untimed": here.untimed(record),
+    }
 
 
 def over_n(

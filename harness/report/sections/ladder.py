@@ -124,7 +124,6 @@ def _columns(rungs: Sequence[Rung], content: Content) -> list[Column[Rung]]:
     return [
         Column("variant", lambda rung: ranking.named(rung.best), 0, text=True, breaks=True),
         Column("toolkit", lambda rung: rung.best.toolkit, 0, text=True),
-        Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
         Column("ms", lambda rung: milliseconds(rung.best), 0),
         Column(SLOWEST_SEED, lambda rung: slowest_seed(rung.best), 1),
         Column("untimed,\ns", lambda rung: here.untimed(rung.best), 1, text=True),
@@ -147,6 +146,7 @@ def _columns(rungs: Sequence[Rung], content: Content) -> list[Column[Rung]]:
         ),
         Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
         Column("occupancy\nlimited by", lambda rung: rung.best.occupancy_limiter or "", 8, text=True, breaks=True),
+        Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
         Column("max\nerror", lambda rung: relative_error(rung.best.error_max), 2),
         Column("max error of\ncontributions", lambda rung: relative_error(rung.best.error_magnitude_max), 10),
         Column("error of\na cycle", lambda rung: relative_error(rung.best.error_cycle_max), 7),
