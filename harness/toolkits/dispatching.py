@@ -58,7 +58,7 @@ class Queue:
     def __init__(self, device: Any, queries: Any = None) -> None:
         """Nothing waits. ``queries`` has room for two timestamps, where the device takes any."""
         self.device = device
-        self._queries = queries
+        self.queries = queries
         # Of the ways to wait for a queue, reading something behind all else is the one that wgpu 0.32 has.
         self._last = device.create_buffer(size=4, usage=STORAGE)
         self._waiting: list[Dispatch] = []
@@ -84,7 +84,7 @@ class Queue:
         marks = {"beginning_of_pass_write_index": 0} if begins else {}
         marks |= {"end_of_pass_write_index": 1} if ends else {}
         encoder = self.device.create_command_encoder()
-        timestamps = {"timestamp_writes": {"query_set": self._queries, **marks}} if marks else {}
+        timestamps = {"timestamp_writes": {"query_set": self.queries, **marks}} if marks else {}
         commands = encoder.begin_compute_pass(**timestamps)
         for dispatch in dispatches:
             commands.set_pipeline(dispatch.pipeline)
@@ -96,7 +96,7 @@ class Queue:
     def timestamps_to(self, ticks: Any) -> Any:
         """Return the command that copies the two timestamps to a buffer."""
         encoder = self.device.create_command_encoder()
-        encoder.resolve_query_set(self._queries, 0, 2, ticks, 0)
+        encoder.resolve_query_set(self.queries, 0, 2, ticks, 0)
         return encoder.finish()
 
     def submit(self) -> None:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from gravbench.model.device import CardKind
 from gravbench.model.record import Resources
 
-# Values of CUfunction_attribute and CUdevice_attribute in cuda.h, which never change.
-SHARED_BYTES, LOCAL_BYTES, REGISTERS = 1, 3, 4
+# Values of CUfunction_attribute, CUdevice_attribute and CUlimit in cuda.h, which never change.
+SHARED_BYTES, LOCAL_BYTES, REGISTERS, DYNAMIC_SHARED_BYTES = 1, 3, 4, 8
 WARP_SIZE = 10
 CLOCK_KILOHERTZ = 13
 MULTIPROCESSORS = 16
@@ -29,6 +29,7 @@ CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
 MAX_SHARED_PER_MULTIPROCESSOR = 81
 MAX_BLOCKS_PER_MULTIPROCESSOR = 106
 RESERVED_SHARED_PER_BLOCK = 111
+PRINTED_BYTES, HEAP_BYTES = 1, 2
 NOT_READY = 600
 NON_BLOCKING = 1
 """A flag of streams that do not wait for the default one."""
@@ -200,14 +201,24 @@ def load_function(image: bytes, name: str) -> int:
     return function
 
 
+def allocate(size: int) -> int:
+    """Allocate bytes on the device; return their address."""
+    return _ask(ctypes.c_uint64(), "cuMemAlloc_v2", ctypes.c_size_t(size)).value
+
+
+def free(address: int) -> None:
+    """Free what was allocated."""
+    _call("cuMemFree_v2", ctypes.c_uint64(address))
+
+
 @contextmanager
 def allocated(size: int) -> Iterator[int]:
     """Allocate bytes on the device for the block; yields their address."""
-    address = _ask(ctypes.c_uint64(), "cuMemAlloc_v2", ctypes.c_size_t(size)).value
+    address = allocate(size)
     try:
         yield address
     finally:
-        _call("cuMemFree_v2", ctypes.c_uint64(address))
+        free(address)
 
 
 def copy_in(address: int, values: NDArray[Any]) -> None:
@@ -224,10 +235,45 @@ def copy_out(values: NDArray[Any], address: int) -> None:
     )
 
 
-def launch(function: int, blocks: int, block: int, parameters: Sequence[Any]) -> None:
+def launch(
+    function: int,
+    grid: int | tuple[int, int],
+    block: int | tuple[int, int],
+    parameters: Sequence[Any],
+    dynamic_shared_bytes: int = 0,
+) -> None:
     """Launch a kernel into the default stream; ``parameters`` are objects of ``ctypes``."""
     addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
-    _call("cuLaunchKernel", ctypes.c_void_p(function), blocks, 1, 1, block, 1, 1, 0, None, addresses, None)
+    shape = [*(grid if isinstance(grid, tuple) else (grid, 1)), 1, *(block if isinstance(block, tuple) else (block, 1)), 1]
+    _call("cuLaunchKernel", ctypes.c_void_p(function), *shape, dynamic_shared_bytes, None, addresses, None)
+
+
+def synchronize() -> None:
+    """Wait until everything in the current context has ended."""
+    _call("cuCtxSynchronize")
+
+
+def limit_device_code(heap_bytes: int, printed_bytes: int) -> None:
+    """Limit what kernels of the current context may allocate, and what they may print; before the first launch."""
+    _call("cuCtxSetLimit", PRINTED_BYTES, ctypes.c_size_t(printed_bytes))
+    _call("cuCtxSetLimit", HEAP_BYTES, ctypes.c_size_t(heap_bytes))
+
+
+def allow_dynamic_shared(function: int, bytes_of_block: int) -> None:
+    """Let launches of a kernel give blocks so many bytes of dynamic shared memory, which may be more than 48 KiB."""
+    _call("cuFuncSetAttribute", ctypes.c_void_p(function), DYNAMIC_SHARED_BYTES, bytes_of_block)
+
+
+def parameter_bytes(function: int) -> list[int] | None:
+    """Return the size of each parameter of a kernel; None where the driver does not tell, before CUDA 12.4."""
+    ask = getattr(_library(), "cuFuncGetParamInfo", None)
+    if ask is None:
+        return None
+    sizes: list[int] = []
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    while not ask(ctypes.c_void_p(function), ctypes.c_size_t(len(sizes)), ctypes.byref(offset), ctypes.byref(size)):
+        sizes.append(size.value)
+    return sizes
 
 
 def function_of_kernel(kernel: int) -> int:

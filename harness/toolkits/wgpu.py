@@ -138,7 +138,7 @@ class Opened:
 
 
 @cache
-def _opened(number: int) -> Opened:
+def opened(number: int) -> Opened:
     """Open an adapter with all that it allows."""
     adapter = _adapters()[number]
     features = [name for name in (TIMESTAMPS, SUBGROUPS) if name in adapter.features]
@@ -160,7 +160,7 @@ def _resolution(device: Any) -> float:
     encoder.resolve_query_set(queries, 0, MARKS, ticks, 0)
     device.queue.submit([encoder.finish()])
     stamps = np.frombuffer(device.queue.read_buffer(ticks), np.uint64)
-    return _period(device) * max(1, math.gcd(*(int(stamp) for stamp in stamps)))
+    return period(device) * max(1, math.gcd(*(int(stamp) for stamp in stamps)))
 
 
 def _timestamps(device: Any, count: int) -> tuple[Any, Any]:
@@ -169,7 +169,7 @@ def _timestamps(device: Any, count: int) -> tuple[Any, Any]:
     return device.create_query_set(type="timestamp", count=count), ticks
 
 
-def _period(device: Any) -> float:
+def period(device: Any) -> float:
     """Return the seconds of a tick of the device's clock; wgpu-native returns ticks where WebGPU has nanoseconds."""
     from wgpu.backends.wgpu_native import lib
 
@@ -203,12 +203,12 @@ class WgpuToolkit(DeviceToolkit):
 
     def start(self) -> None:
         ENTRY.load()
-        opened = _opened(FAMILY.shown)
-        self._adapter, self._device, self._queue = opened.adapter, opened.device, opened.queue
-        self._ticks, self._exercise = opened.ticks, opened.exercise
-        self.has_own_clock = opened.resolution is not None
+        shown = opened(FAMILY.shown)
+        self._adapter, self._device, self._queue = shown.adapter, shown.device, shown.queue
+        self._ticks, self._exercise = shown.ticks, shown.exercise
+        self.has_own_clock = shown.resolution is not None
         self._worked_at, self._recording = -math.inf, 0.0
-        self.resolution = SUBMITTING if opened.resolution is None else opened.resolution
+        self.resolution = SUBMITTING if shown.resolution is None else shown.resolution
 
     @property
     def multiprocessors(self) -> int:
@@ -314,7 +314,7 @@ class WgpuToolkit(DeviceToolkit):
         by_host, by_device = (self._worked_at - submitted) / count, None
         if self.has_own_clock:
             first, last = np.frombuffer(self._device.queue.read_buffer(self._ticks), np.uint64)
-            by_device = _period(self._device) * float(last - first) / count
+            by_device = period(self._device) * float(last - first) / count
         return by_host, by_device, (submitted - began) / count
 
     def resources(self, kernel: Any) -> Resources:

@@ -1,0 +1,256 @@
+"""Launches of an entry on a device, by a process of its own that gets binaries and bytes and nothing else.
+
+Whatever that process says is taken for what a stranger says: its answers have limits of size and time, and what it
+computed is bytes that are compared here. It is ended with the judgement, whatever a kernel does.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.errors import InputError, shortened
+from gravbench.judging import frames
+from gravbench.judging.entry import Call, Entry
+from gravbench.judging.launching import Answer, Fault, accelerations_of, arrays_of, calls_of
+from gravbench.model import wgsl
+from gravbench.model.bodies import Bodies
+from gravbench.model.device import Device
+from gravbench.sandbox.compilers import compile_cuda
+from gravbench.toolkits.cuda import VISIBLE
+from gravbench.toolkits.devices import target_of
+from gravbench.toolkits.interface import cuda_options
+
+GUARD = 4096
+"""Bytes on either side of an array, which no launch may change."""
+STARTING_SECONDS, LAUNCHING_SECONDS = 60.0, 30.0
+"""After which a process that starts, or that launches, is ended."""
+MOST_GLOBAL_BYTES = 65536
+"""Of the variables that a binary keeps on the device: results kept from launch to launch have no room there."""
+
+
+class FaultError(Exception):
+    """The launches of an entry ended with a fault."""
+
+    def __init__(self, kind: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = Fault(kind, sentence, None, None, None, "")
+
+
+class LaunchingProcess:
+    """The process that launches on a device; a context manager, after which it is gone."""
+
+    def __init__(self, device: Device) -> None:
+        """Start it."""
+        environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+        if device.uuid:
+            environment[VISIBLE] = device.uuid
+        command = [sys.executable, "-m", "gravbench.judging.worker", device.selector]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        )
+
+    def __enter__(self) -> LaunchingProcess:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+
+    def ask(
+        self,
+        facts: frames.Facts,
+        contents: Iterable[bytes | memoryview] = (),
+        *,
+        expected: int = 0,
+        seconds: float = LAUNCHING_SECONDS,
+    ) -> tuple[dict[str, Any], bytes]:
+        """Ask a question, and return the answer: its facts, and its bytes, of which ``expected`` are accepted.
+
+        Raises:
+            FaultError: the launches ended with a fault, or not in time, or what came is no answer.
+            InputError: the device does not take the entry.
+        """
+        assert self._process.stdin is not None
+        until = monotonic() + seconds
+        try:
+            for piece in frames.pack(facts, contents):
+                self._process.stdin.write(piece)
+            self._process.stdin.flush()
+            answer, content = frames.unpack(
+                lambda size: self._read(size, until), most_facts=frames.MOST_FACTS, most_content=expected
+            )
+        except (EOFError, BrokenPipeError):
+            raise FaultError("crash", "the process that launches ended; the device may have lost its context") from None
+        except frames.FrameError as error:
+            raise FaultError("crash", f"the process that launches answered with {error}") from None
+        if "fault" in answer:
+            raise FaultError("fault", f"a launch ended with a fault: {_quoted(answer['fault'])}")
+        if "refused" in answer:
+            raise InputError(_quoted(answer["refused"]))
+        if len(content) != expected:
+            raise FaultError("crash", f"the process that launches answered with {len(content)} bytes, not {expected}")
+        return answer, content
+
+    def _read(self, size: int, until: float) -> bytes:
+        assert self._process.stdout is not None
+        content = bytearray()
+        descriptor = self._process.stdout.fileno()
+        while len(content) < size:
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, until - monotonic()))
+            if not ready:
+                raise FaultError("time", "the launches did not end in time; a loop in the kernel may never end")
+            piece = os.read(descriptor, min(size - len(content), 1 << 20))
+            if not piece:
+                raise EOFError
+            content += piece
+        return bytes(content)
+
+
+KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "PYTHONPATH")
+"""Variables of the environment that libraries of devices need; the process gets no others."""
+
+
+class Loaded:
+    """An entry in a launching process, with the arrays of some sets of bodies."""
+
+    def __init__(self, process: LaunchingProcess, entry: Entry, code: bytes) -> None:
+        """Load its kernels; ``facts`` are what the device says of itself."""
+        self._process = process
+        self._entry = entry
+        self._allocated: dict[str, int] = {}
+        kernels = list(dict.fromkeys(kernel.name for kernel in entry.head.kernels))
+        question = {"do": "load", "kernels": kernels, "precision": entry.head.precision}
+        self.facts, _ = process.ask(question, [code], seconds=STARTING_SECONDS)
+
+    def place(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Fill arrays, those that are there already, or others in their place."""
+        sizes = {name: array.nbytes for name, array in arrays.items()}
+        if sizes != self._allocated:
+            self._process.ask({"do": "allocate", "sizes": sizes, "guard": GUARD}, seconds=STARTING_SECONDS)
+            self._allocated = sizes
+        guard = guard_of()
+        contents = (piece for array in arrays.values() for piece in (guard, _bytes(array), guard))
+        self._process.ask({"do": "write", "names": list(arrays)}, list(contents), seconds=STARTING_SECONDS)
+
+    def run(self, calls: Sequence[Call]) -> None:
+        """Launch, and wait."""
+        self._process.ask({"do": "run", "calls": calls})
+
+    def time(self, calls: Sequence[Call], hold_microseconds: int) -> dict[str, Any]:
+        """Launch, and time; see ``gravbench.judging.worker``."""
+        return self._process.ask({"do": "time", "calls": calls, "hold_microseconds": hold_microseconds})[0]
+
+    def read(self, arrays: Mapping[str, NDArray[Any]], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+        """Return what is in some of the arrays that were placed.
+
+        Raises:
+            FaultError: something was written beyond one of them.
+        """
+        wanted = {name: arrays[name] for name in names}
+        expected = sum(array.nbytes + 2 * GUARD for array in wanted.values())
+        _, content = self._process.ask({"do": "read", "names": list(wanted)}, expected=expected)
+        results, begin = {}, 0
+        for name, array in wanted.items():
+            middle, end = begin + GUARD, begin + GUARD + array.nbytes
+            for guard, where in ((content[begin:middle], "before"), (content[end : end + GUARD], "behind")):
+                if guard != guard_of():
+                    raise FaultError("bounds", f"the entry writes {where} the array {name}")
+            results[name] = np.frombuffer(content[middle:end], array.dtype).reshape(array.shape)
+            begin = end + GUARD
+        return results
+
+
+class OnDevice:
+    """Launches entries on a device, each in a process of its own."""
+
+    def __init__(self, device: Device) -> None:
+        """Start nothing yet."""
+        self.device = device
+
+    @property
+    def description(self) -> str:
+        """By what an entry is run."""
+        return f"Run on {self.device.name}"
+
+    def run(self, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
+        """See ``gravbench.judging.launching.Launcher``."""
+        code = binary_of(entry, self.device)
+        try:
+            with LaunchingProcess(self.device) as process:
+                return answered(Loaded(process, entry, code), entry, bodies)
+        except FaultError as error:
+            return Answer((), error.fault)
+
+
+def answered(loaded: Loaded, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
+    """Launch for each set of bodies, and return what was computed.
+
+    Raises:
+        FaultError: a launch fails, writes beyond its arrays, or changes the bodies.
+    """
+    arrays = arrays_of(entry, bodies)
+    loaded.place(arrays)
+    loaded.run(calls_of(entry, bodies))
+    after = loaded.read(arrays, arrays)
+    check_inputs(entry, arrays, after)
+    return Answer(accelerations_of(entry, after, len(bodies)))
+
+
+def check_inputs(entry: Entry, before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]) -> None:
+    """Compare the bodies that were read back with those that were placed.
+
+    Raises:
+        FaultError: one is another.
+    """
+    for name in after:
+        if name.rpartition("_")[0] in entry.inputs or name in entry.inputs:
+            if after[name].tobytes() != before[name].tobytes():
+                raise FaultError("bounds", f"the entry changes the bodies in {name}")
+
+
+def binary_of(entry: Entry, device: Device) -> bytes:
+    """Compile an entry for a device, or return its text where the device's process compiles it.
+
+    Raises:
+        InputError: the compiler refuses it, or the device runs no such entries.
+    """
+    if entry.path.suffix == wgsl.SUFFIX:
+        return entry.text_of_device.encode()
+    target = target_of(device)
+    if target is None:
+        raise InputError(f"{entry.path}: {device.selector} runs no CUDA C; accepted: --device cuda:0, or --emulate")
+    code = compile_cuda(f'#line 1 "kernel.cu"\n{entry.text}', target.architecture, cuda_options(entry.head.constants, entry.head.precision))
+    if (size := global_bytes(code)) > MOST_GLOBAL_BYTES:
+        raise InputError(f"{entry.path}: its __device__ variables have {size:,} bytes; accepted: {MOST_GLOBAL_BYTES:,}")
+    return code
+
+
+def guard_of() -> bytes:
+    """Return what guards hold."""
+    return _GUARD
+
+
+_GUARD = np.full(GUARD // 4, 0x7FC0BEEF, np.uint32).tobytes()
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return memoryview(np.ascontiguousarray(array)).cast("B")
+
+
+def _quoted(words: object) -> str:
+    return shortened(str(words), 300)

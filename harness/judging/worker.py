@@ -1,0 +1,137 @@
+"""The process that launches an entry on a device: it gets a binary, arrays as bytes and launches, and nothing else.
+
+It knows neither what is right nor what an array means. Its answers are frames on the standard output that it was
+started with; what device code prints goes nowhere. It ends with its first fault, or when nobody asks any more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from io import BufferedIOBase
+from typing import Any, NamedTuple, Protocol
+
+from gravbench.judging import frames
+
+MOST_ASKED, MOST_BYTES = 1 << 26, 1 << 36
+"""Bytes of the facts of a question, and of its arrays."""
+
+
+class Call(NamedTuple):
+    """One launch, as ``gravbench.judging.entry.Call``."""
+
+    kernel: str
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    shared: int
+    arguments: tuple[str | int | float, ...]
+
+
+class FaultError(Exception):
+    """A launch ended with a fault; nothing more can be launched by this process."""
+
+
+class Refused(Exception):
+    """The binary, a kernel or a launch is not accepted; the message says why."""
+
+
+class Device(Protocol):
+    """What launches: an array is a number of bytes between two guards of ``guard`` bytes each."""
+
+    def load(self, code: bytes, kernels: Sequence[str], precision: str) -> dict[str, Any]:
+        """Load a binary, or compile a text; return what the device says of itself and of each kernel."""
+
+    def allocate(self, sizes: Mapping[str, int], guard: int) -> None:
+        """Replace all arrays."""
+
+    def write(self, name: str, content: memoryview) -> None:
+        """Fill an array and its guards."""
+
+    def read(self, name: str) -> bytes:
+        """Return an array and its guards."""
+
+    def run(self, calls: Sequence[Call]) -> None:
+        """Launch in their order, and wait until all have ended."""
+
+    def time(self, calls: Sequence[Call], hold_microseconds: int) -> dict[str, float | bool]:
+        """Launch in their order, and time all of them together; see ``gravbench.judging.timing``."""
+
+
+def serve(device: Device, read: Callable[[int], bytes], write: Callable[[Sequence[Any]], None]) -> None:
+    """Answer questions until nobody asks any more, or something goes wrong."""
+    sizes: dict[str, int] = {}
+    while True:
+        facts, content = frames.unpack(read, most_facts=MOST_ASKED, most_content=MOST_BYTES)
+        calls = [Call(name, tuple(grid), tuple(block), *rest) for name, grid, block, *rest in facts.get("calls", [])]
+        answer: dict[str, Any] = {}
+        pieces: list[bytes] = []
+        match facts["do"]:
+            case "load":
+                answer = device.load(content, facts["kernels"], facts["precision"])
+            case "allocate":
+                sizes = {name: size + 2 * facts["guard"] for name, size in facts["sizes"].items()}
+                device.allocate(facts["sizes"], facts["guard"])
+            case "write":
+                whole, begin = memoryview(content), 0
+                for name in facts["names"]:
+                    device.write(name, whole[begin : begin + sizes[name]])
+                    begin += sizes[name]
+            case "read":
+                pieces = [device.read(name) for name in facts["names"]]
+            case "run":
+                device.run(calls)
+            case "time":
+                answer = device.time(calls, facts["hold_microseconds"])
+        write(frames.pack(answer, pieces))
+
+
+def opened(selector: str) -> Device:
+    """Return the device that a selector names: ``cuda:0`` or ``wgpu:0``, ...; a CUDA device is the first visible one."""
+    if selector.startswith("wgpu:"):
+        from gravbench.judging.worker_wgpu import WgpuDevice
+
+        return WgpuDevice(int(selector.partition(":")[2]))
+    from gravbench.judging.worker_cuda import CudaDevice
+
+    return CudaDevice()
+
+
+def main() -> None:
+    """Serve; the only argument is the selector of the device."""
+    answers = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    questions = sys.stdin.buffer
+
+    def write(pieces: Sequence[Any]) -> None:
+        for piece in pieces:
+            answers.write(piece)
+        answers.flush()
+
+    try:
+        serve(opened(sys.argv[1]), lambda size: exactly(questions, size), write)
+    except EOFError:
+        pass
+    except FaultError as error:
+        write(frames.pack({"fault": str(error)}))
+    except Refused as error:
+        write(frames.pack({"refused": str(error)}))
+    # Without the clean-up of libraries, which may wait for a kernel that does not end.
+    os._exit(0)
+
+
+def exactly(stream: BufferedIOBase, size: int) -> bytes:
+    """Read so many bytes.
+
+    Raises:
+        EOFError: the other side is gone.
+    """
+    content = stream.read(size)
+    if len(content) < size:
+        raise EOFError
+    return content
+
+
+if __name__ == "__main__":
+    main()
