@@ -20,6 +20,7 @@ from gravbench.config.document import Document, parsed, shown, text_of
 from gravbench.errors import InputError, Mistakes, nearest
 from gravbench.judging.expressions import ACCEPTED, Expression
 from gravbench.model.variant import Dtype
+from gravbench.model.wgsl import SUFFIX
 
 BEGIN, END = "/* gravbench entry", "*/"
 MOST_BYTES = 256 * 1024
@@ -46,6 +47,7 @@ NO_NAME = "a name of letters, digits and _ that does not begin with __"
 NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _KERNEL = re.compile(r"\b__global__\b[^;{}()]*?(\w+)\s*\(")
+_ENTRY_POINT = re.compile(r"@compute\b[^;{}]*?\bfn\s+(\w+)\s*\(")
 
 
 def _name(value: object) -> object:
@@ -152,6 +154,16 @@ class Entry:
         return {**({"FLOAT64": 1} if self.head.precision == "float64" else {}), **self.head.constants}
 
     @property
+    def is_wgsl(self) -> bool:
+        """Whether it is WGSL, which a device of WebGPU runs; else it is CUDA C."""
+        return self.path.suffix == SUFFIX
+
+    @property
+    def with_constants(self) -> str:
+        """The text of an entry in WGSL behind its constants, for which WGSL has no macros."""
+        return "".join(f"const {name}: i32 = {value};\n" for name, value in self.head.constants.items()) + self.text
+
+    @property
     def real(self) -> type[np.float32 | np.float64]:
         """The type of every real number in its arrays and arguments."""
         return np.float32 if self.head.precision == "float32" else np.float64
@@ -247,7 +259,10 @@ def entry_of(path: Path, text: str) -> Entry:
     head = _validated(document)
     mistakes = Mistakes()
     _check_names(head, document, mistakes)
-    kernels = _KERNEL.findall(_BOUNDS.sub(" ", text))
+    in_wgsl = path.suffix == SUFFIX
+    if in_wgsl and head.precision != "float32":
+        raise InputError(f"{path}: precision is {head.precision}; accepted for WGSL: float32")
+    kernels = _ENTRY_POINT.findall(text) if in_wgsl else _KERNEL.findall(_BOUNDS.sub(" ", text))
     launches = [
         launch
         for number, kernel in enumerate(head.kernels)
@@ -372,7 +387,8 @@ def _launch(
         where = document.where(location)
         if kernel.name not in defined:
             accepted = nearest(kernel.name, list(dict.fromkeys(defined)))
-            raise InputError(f'{where}: the file has no extern "C" __global__ kernel {kernel.name}; {accepted}')
+            kind = "@compute entry point" if document.path.suffix == SUFFIX else 'extern "C" __global__ kernel'
+            raise InputError(f"{where}: the file has no {kind} {kernel.name}; {accepted}")
         numbers = {
             "grid": [expression(written, "grid") for written in kernel.grid],
             "block": [expression(written, "block") for written in kernel.block],

@@ -27,6 +27,7 @@ from gravbench.model.variant import DIRECT_SUM, Tolerance, Variant
 from gravbench.verifying.comparing import ACCELERATION, Limits, Reference, limits_of, objection_to
 from gravbench.verifying.direct_sums import Sums, direct_sums
 from gravbench.verifying.perturbed import other_bodies
+from gravbench.verifying.verify import verified_rows
 
 EPS = 0.05
 """A usual softening length; each launch has its own, up to twice or down to half of it."""
@@ -153,12 +154,7 @@ def _judged(entry: Entry, launcher: Launcher, n: int, tolerance: Tolerance, seed
 def _compared(
     entry: Entry, bodies: Bodies, found: NDArray[Any], sums: Sums, tolerance: Tolerance, former: Bodies | None
 ) -> Sized:
-    reference = Reference(sums.exact, sums.magnitudes, ACCELERATION)
-    errors, scale = reference.errors(found)
-    limits = limits_of(tolerance, sums, ACCELERATION, entry.head.precision)
-    wrong = objection_to(errors, limits)
-    if not wrong and not scale <= limits.scale:
-        wrong = f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
+    errors, limits, wrong = _errors(entry, found, sums, tolerance)
     if not wrong:
         return Sized(bodies.n, errors, limits)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -167,6 +163,27 @@ def _compared(
     rows = rows if rows.any() else np.ones(bodies.n, np.bool_)
     result = Result(bodies, found, sums.exact, sums.magnitudes, rows, former, tiles_of(entry, bodies.n))
     return Sized(bodies.n, errors, limits, wrong, ranges(rows), cause_of(result))
+
+
+def _errors(entry: Entry, found: NDArray[Any], sums: Sums, tolerance: Tolerance) -> tuple[Errors, Limits, str | None]:
+    """Return how far accelerations are from direct sums, what is accepted, and why they are wrong; None where right."""
+    errors, scale = Reference(sums.exact, sums.magnitudes, ACCELERATION).errors(found)
+    limits = limits_of(tolerance, sums, ACCELERATION, entry.head.precision)
+    wrong = objection_to(errors, limits)
+    if not wrong and not scale <= limits.scale:
+        wrong = f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
+    return errors, limits, wrong
+
+
+def objection(
+    entry: Entry, bodies: Bodies, computed: NDArray[Any], tolerance: Tolerance, generator: np.random.Generator
+) -> str | None:
+    """Say why accelerations of many bodies are wrong, of which a sample is compared; None where they are right."""
+    if not np.isfinite(computed).all():
+        return f"{np.count_nonzero(~np.isfinite(computed).all(axis=1)):,} accelerations are not written, or not finite"
+    rows = verified_rows(bodies.n, generator)
+    sums = direct_sums(find(GRAVITY), bodies, rows, entry.head.precision)
+    return _errors(entry, computed[rows], sums, tolerance)[2]
 
 
 def tiles_of(entry: Entry, n: int) -> list[int]:

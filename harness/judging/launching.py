@@ -90,10 +90,11 @@ def calls_of(entry: Entry, bodies: Sequence[Bodies]) -> list[Call]:
             return float(entry.real(each.eps**2))
         return suffixed(written, turn) if isinstance(written, str) and written in own else written
 
+    calls = entry.calls(bodies[0].n)
     return [
         call._replace(arguments=tuple(argument(written, turn, each) for written in call.arguments))
         for turn, each in enumerate(bodies)
-        for call in entry.calls(each.n)
+        for call in calls
     ]
 
 

@@ -11,7 +11,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from gravbench.errors import InputError, shortened
 from gravbench.judging import frames
+from gravbench.judging.cubin import global_bytes
 from gravbench.judging.entry import Call, Entry
-from gravbench.judging.launching import Answer, Fault, accelerations_of, arrays_of, calls_of
-from gravbench.model import wgsl
+from gravbench.judging.launching import Answer, Fault, accelerations_of, arrays_of, calls_of, suffixed
 from gravbench.model.bodies import Bodies
 from gravbench.model.device import Device
 from gravbench.sandbox.compilers import compile_cuda
@@ -34,8 +34,19 @@ GUARD = 4096
 """Bytes on either side of an array, which no launch may change."""
 STARTING_SECONDS, LAUNCHING_SECONDS = 60.0, 30.0
 """After which a process that starts, or that launches, is ended."""
+KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "PYTHONPATH")
+"""Variables of the environment that libraries of devices need; the process gets no others."""
+WGPU = "wgpu"
+"""The family of the devices that run WGSL; all others run CUDA C."""
 MOST_GLOBAL_BYTES = 65536
 """Of the variables that a binary keeps on the device: results kept from launch to launch have no room there."""
+
+
+_GUARD = np.full(GUARD // 4, 0x7FC0BEEF, np.uint32).tobytes()
+
+
+WORKER = (sys.executable, "-m", "gravbench.judging.worker")
+"""The command of the process that launches, before the selector of its device."""
 
 
 class FaultError(Exception):
@@ -47,29 +58,29 @@ class FaultError(Exception):
 
 
 class LaunchingProcess:
-    """The process that launches on a device; a context manager, after which it is gone."""
+    """The process that launches on a device."""
 
     def __init__(self, device: Device) -> None:
         """Start it."""
         environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         if device.uuid:
             environment[VISIBLE] = device.uuid
-        command = [sys.executable, "-m", "gravbench.judging.worker", device.selector]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+            [*WORKER, device.selector],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
         )
 
-    def __enter__(self) -> LaunchingProcess:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it."""
+    def end(self) -> None:
+        """Kill it, whatever it does."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            stream.close()
+            with suppress(BrokenPipeError):  # of what it had not read
+                stream.close()
 
     def ask(
         self,
@@ -121,17 +132,13 @@ class LaunchingProcess:
         return bytes(content)
 
 
-KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "PYTHONPATH")
-"""Variables of the environment that libraries of devices need; the process gets no others."""
-
-
 class Loaded:
     """An entry in a launching process, with the arrays of some sets of bodies."""
 
     def __init__(self, process: LaunchingProcess, entry: Entry, code: bytes) -> None:
         """Load its kernels; ``facts`` are what the device says of itself."""
         self._process = process
-        self._entry = entry
+        self.entry = entry
         self._allocated: dict[str, int] = {}
         kernels = list(dict.fromkeys(kernel.name for kernel in entry.head.kernels))
         question = {"do": "load", "kernels": kernels, "precision": entry.head.precision}
@@ -143,8 +150,7 @@ class Loaded:
         if sizes != self._allocated:
             self._process.ask({"do": "allocate", "sizes": sizes, "guard": GUARD}, seconds=STARTING_SECONDS)
             self._allocated = sizes
-        guard = guard_of()
-        contents = (piece for array in arrays.values() for piece in (guard, _bytes(array), guard))
+        contents = (piece for array in arrays.values() for piece in (_GUARD, _bytes(array), _GUARD))
         self._process.ask({"do": "write", "names": list(arrays)}, list(contents), seconds=STARTING_SECONDS)
 
     def run(self, calls: Sequence[Call]) -> None:
@@ -163,12 +169,12 @@ class Loaded:
         """
         wanted = {name: arrays[name] for name in names}
         expected = sum(array.nbytes + 2 * GUARD for array in wanted.values())
-        _, content = self._process.ask({"do": "read", "names": list(wanted)}, expected=expected)
+        content = self._process.ask({"do": "read", "names": list(wanted)}, expected=expected)[1]
         results, begin = {}, 0
         for name, array in wanted.items():
             middle, end = begin + GUARD, begin + GUARD + array.nbytes
             for guard, where in ((content[begin:middle], "before"), (content[end : end + GUARD], "behind")):
-                if guard != guard_of():
+                if guard != _GUARD:
                     raise FaultError("bounds", f"the entry writes {where} the array {name}")
             results[name] = np.frombuffer(content[middle:end], array.dtype).reshape(array.shape)
             begin = end + GUARD
@@ -176,11 +182,25 @@ class Loaded:
 
 
 class OnDevice:
-    """Launches entries on a device, each in a process of its own."""
+    """Launches an entry on a device, all in one process, which ends with the context of this manager.
+
+    So what a kernel keeps from one launch to the next is there in all launches of a judgement.
+    """
 
     def __init__(self, device: Device) -> None:
         """Start nothing yet."""
         self.device = device
+        self._process: LaunchingProcess | None = None
+        self._loaded: Loaded | None = None
+
+    def __enter__(self) -> OnDevice:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process."""
+        if self._process:
+            self._process.end()
 
     @property
     def description(self) -> str:
@@ -189,12 +209,24 @@ class OnDevice:
 
     def run(self, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
         """See ``gravbench.judging.launching.Launcher``."""
-        code = binary_of(entry, self.device)
         try:
-            with LaunchingProcess(self.device) as process:
-                return answered(Loaded(process, entry, code), entry, bodies)
+            return answered(self.loaded(entry), entry, bodies)
         except FaultError as error:
             return Answer((), error.fault)
+
+    def loaded(self, entry: Entry) -> Loaded:
+        """Return an entry in the process; it is compiled and loaded the first time, and no other can be.
+
+        Raises:
+            FaultError: the process ends, or does not answer.
+            InputError: the compiler or the device refuses the entry.
+        """
+        if self._loaded is None:
+            code = binary_of(entry, self.device)
+            self._process = LaunchingProcess(self.device)
+            self._loaded = Loaded(self._process, entry, code)
+        assert self._loaded.entry is entry
+        return self._loaded
 
 
 def answered(loaded: Loaded, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
@@ -207,20 +239,22 @@ def answered(loaded: Loaded, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
     loaded.place(arrays)
     loaded.run(calls_of(entry, bodies))
     after = loaded.read(arrays, arrays)
-    check_inputs(entry, arrays, after)
+    inputs = [suffixed(name, turn) for turn in range(len(bodies)) for name in entry.inputs]
+    check_unchanged(inputs, arrays, after)
     return Answer(accelerations_of(entry, after, len(bodies)))
 
 
-def check_inputs(entry: Entry, before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]) -> None:
-    """Compare the bodies that were read back with those that were placed.
+def check_unchanged(
+    names: Iterable[str], before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]
+) -> None:
+    """Compare arrays of bodies that were read back with those that were placed.
 
     Raises:
         FaultError: one is another.
     """
-    for name in after:
-        if name.rpartition("_")[0] in entry.inputs or name in entry.inputs:
-            if after[name].tobytes() != before[name].tobytes():
-                raise FaultError("bounds", f"the entry changes the bodies in {name}")
+    for name in names:
+        if after[name].tobytes() != before[name].tobytes():
+            raise FaultError("bounds", f"the entry changes the bodies in {name}")
 
 
 def binary_of(entry: Entry, device: Device) -> bytes:
@@ -229,27 +263,23 @@ def binary_of(entry: Entry, device: Device) -> bytes:
     Raises:
         InputError: the compiler refuses it, or the device runs no such entries.
     """
-    if entry.path.suffix == wgsl.SUFFIX:
-        return entry.text_of_device.encode()
+    if entry.is_wgsl != (device.family == WGPU):
+        accepted = "wgpu:0, ..." if entry.is_wgsl else "cuda:0, ..., or --emulate"
+        raise InputError(f"{entry.path}: {device.selector} does not run it; accepted: --device {accepted}")
+    if entry.is_wgsl:
+        return entry.with_constants.encode()
     target = target_of(device)
     if target is None:
-        raise InputError(f"{entry.path}: {device.selector} runs no CUDA C; accepted: --device cuda:0, or --emulate")
-    code = compile_cuda(f'#line 1 "kernel.cu"\n{entry.text}', target.architecture, cuda_options(entry.head.constants, entry.head.precision))
+        raise InputError(f"{device.selector}: its architecture is not known; accepted: --emulate")
+    text = f'#line 1 "kernel.cu"\n{entry.text}'
+    code = compile_cuda(text, target.architecture, cuda_options(entry.head.constants, entry.head.precision))
     if (size := global_bytes(code)) > MOST_GLOBAL_BYTES:
         raise InputError(f"{entry.path}: its __device__ variables have {size:,} bytes; accepted: {MOST_GLOBAL_BYTES:,}")
     return code
 
 
-def guard_of() -> bytes:
-    """Return what guards hold."""
-    return _GUARD
-
-
-_GUARD = np.full(GUARD // 4, 0x7FC0BEEF, np.uint32).tobytes()
-
-
 def _bytes(array: NDArray[Any]) -> memoryview:
-    return memoryview(np.ascontiguousarray(array)).cast("B")
+    return np.ascontiguousarray(array).data.cast("B")
 
 
 def _quoted(words: object) -> str:

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.config.settings import Measure
-from gravbench.judging.entry import Call, Entry
+from gravbench.judging.entry import Entry
 from gravbench.judging.judgement import EPS, objection
 from gravbench.judging.launching import accelerations_of, arrays_of, calls_of, suffixed
-from gravbench.judging.on_device import FaultError, Loaded, check_inputs
+from gravbench.judging.on_device import FaultError, Loaded, check_unchanged
 from gravbench.measuring import protocol
+from gravbench.measuring.stages import TICKS
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.device import Reading
@@ -54,9 +55,9 @@ class Timed:
     wrong: str = ""
 
     @property
-    def interactions_per_second(self) -> float | None:
-        """Of n * n directed pairs."""
-        return self.n**2 / self.measurement.median_seconds if self.measurement else None
+    def seconds(self) -> float | None:
+        """The median of one evaluation."""
+        return self.measurement.median_seconds if self.measurement else None
 
 
 def timed(
@@ -82,14 +83,14 @@ def timed(
         batches.judge_last()
     except FaultError as error:
         return Timed(n, None, error.fault.sentence)
-    seconds = measurement.median_seconds
+    seconds = measurement.median_seconds or math.inf
     if too_fast := above_ceiling(n, seconds, loaded.facts):
         return Timed(n, None, too_fast)
     return Timed(n, measurement)
 
 
 def above_ceiling(n: int, seconds: float, facts: Mapping[str, Any]) -> str:
-    """Say that it is faster than its device can compute; empty where it is not, or where the device's clock is unknown."""
+    """Say that it is faster than its device can compute; empty where it is not, or where nobody knows that."""
     if "hertz" not in facts:
         return ""
     most = A_CLOCK * facts["multiprocessors"] * facts["hertz"]
@@ -124,7 +125,7 @@ class Batches:
     @property
     def least_seconds(self) -> float:
         """Seconds that a batch has to last, so that the device's clock can tell it apart."""
-        return protocol_seconds(self.loaded.facts.get("resolution"))
+        return TICKS * (self.loaded.facts.get("resolution") or 0.0)
 
     def time(self, launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:  # noqa: ARG002
         """Time so many evaluations, each of bodies that no other has."""
@@ -156,10 +157,14 @@ class Batches:
             FaultError: it is wrong, or wrote where it must not.
         """
         turn = int(self.generator.integers(len(self._sets)))
-        names = [suffixed(name, turn) for name in (*self.entry.inputs, *self.entry.outputs)]
-        after = self.loaded.read(self._arrays, names)
-        check_inputs(self.entry, self._arrays, after)
-        computed = accelerations_of(self.entry, {name: after[suffixed(name, turn)] for name in self.entry.outputs}, 1)[0]
+        inputs, outputs = (
+            [suffixed(name, turn) for name in names] for names in (self.entry.inputs, self.entry.outputs)
+        )
+        after = self.loaded.read(self._arrays, [*inputs, *outputs])
+        check_unchanged(inputs, self._arrays, after)
+        computed = accelerations_of(self.entry, {name: after[suffixed(name, turn)] for name in self.entry.outputs}, 1)[
+            0
+        ]
         if wrong := objection(self.entry, self._sets[turn], computed, self.tolerance, self.generator):
             raise FaultError("wrong", f"right before it was timed, but wrong while it was: {wrong}")
         self.judged += 1

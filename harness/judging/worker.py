@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from io import BufferedIOBase
-from typing import Any, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from gravbench.judging import frames
 
@@ -32,7 +31,7 @@ class FaultError(Exception):
     """A launch ended with a fault; nothing more can be launched by this process."""
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The binary, a kernel or a launch is not accepted; the message says why."""
 
 
@@ -87,7 +86,7 @@ def serve(device: Device, read: Callable[[int], bytes], write: Callable[[Sequenc
 
 
 def opened(selector: str) -> Device:
-    """Return the device that a selector names: ``cuda:0`` or ``wgpu:0``, ...; a CUDA device is the first visible one."""
+    """Return the device that a selector names, such as ``wgpu:0``; that of CUDA is the first that is visible."""
     if selector.startswith("wgpu:"):
         from gravbench.judging.worker_wgpu import WgpuDevice
 
@@ -115,13 +114,13 @@ def main() -> None:
         pass
     except FaultError as error:
         write(frames.pack({"fault": str(error)}))
-    except Refused as error:
+    except RefusedError as error:
         write(frames.pack({"refused": str(error)}))
     # Without the clean-up of libraries, which may wait for a kernel that does not end.
     os._exit(0)
 
 
-def exactly(stream: BufferedIOBase, size: int) -> bytes:
+def exactly(stream: BinaryIO, size: int) -> bytes:
     """Read so many bytes.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gravbench.judging.worker import Call, FaultError, Refused
+from gravbench.judging.worker import Call, FaultError, RefusedError
 from gravbench.toolkits import driver
 
 PRINTED_BYTES = 4096
@@ -35,7 +35,7 @@ class CudaDevice:
         try:
             self._functions = {kernel: driver.load_function(code, kernel) for kernel in kernels}
         except driver.DriverError as error:
-            raise Refused(f"the driver refuses the binary: {error}") from error
+            raise RefusedError(f"the driver refuses the binary: {error}") from error
         return {
             "multiprocessors": driver.device_attribute(driver.MULTIPROCESSORS),
             "hertz": driver.clock_hertz(),
@@ -52,7 +52,7 @@ class CudaDevice:
             try:
                 self._memory[name] = driver.allocate(whole), whole
             except driver.DriverError as error:
-                raise Refused(f"{whole:,} bytes for {name}: {error}") from error
+                raise RefusedError(f"{whole:,} bytes for {name}: {error}") from error
 
     def write(self, name: str, content: memoryview) -> None:
         """Copy to the device."""
@@ -100,7 +100,9 @@ class CudaDevice:
             try:
                 driver.allow_dynamic_shared(function, call.shared)
             except driver.DriverError as error:
-                raise Refused(f"{call.kernel} with {call.shared} bytes of dynamic shared memory: {error}") from error
+                raise RefusedError(
+                    f"{call.kernel} with {call.shared} bytes of dynamic shared memory: {error}"
+                ) from error
         return function, call.grid, call.block, list(map(self._parameter, call.arguments)), call.shared
 
     def _parameter(self, argument: str | float) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gravbench.judging.worker import Call, Refused
+from gravbench.judging.worker import Call, RefusedError
 from gravbench.toolkits import wgpu
 from gravbench.toolkits.dispatching import STORAGE, UNIFORM
 
@@ -117,4 +117,4 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except GPUError as error:
-        raise Refused(" ".join(str(error).split())) from error
+        raise RefusedError(" ".join(str(error).split())) from error

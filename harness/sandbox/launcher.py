@@ -166,7 +166,12 @@ def restrict_calls(several, program):
     # Its flags lie in memory, which a filter cannot read; the C library falls back to clone.
     rules += [(EQUAL, 0, 1, CLONE3[place]), (RETURN, 0, 0, NO_SUCH_CALL)]
     if several:
-        rules += [(EQUAL, 0, 3, CLONE[place]), (LOAD, 0, 0, 16), (ANY_BIT, 0, 1, ALL_NEW), (RETURN, 0, 0, NOT_PERMITTED)]
+        rules += [
+            (EQUAL, 0, 3, CLONE[place]),
+            (LOAD, 0, 0, 16),
+            (ANY_BIT, 0, 1, ALL_NEW),
+            (RETURN, 0, 0, NOT_PERMITTED),
+        ]
     else:
         rules += [(EQUAL, 0, 1, EXECVEAT[place]), (RETURN, 0, 0, KILL), (EQUAL, 0, 5, EXECVE[place])]
         rules += [(LOAD, 0, 0, 16), (EQUAL, 0, 2, program & 0xFFFFFFFF), (LOAD, 0, 0, 20)]

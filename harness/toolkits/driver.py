@@ -244,7 +244,12 @@ def launch(
 ) -> None:
     """Launch a kernel into the default stream; ``parameters`` are objects of ``ctypes``."""
     addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
-    shape = [*(grid if isinstance(grid, tuple) else (grid, 1)), 1, *(block if isinstance(block, tuple) else (block, 1)), 1]
+    shape = [
+        *(grid if isinstance(grid, tuple) else (grid, 1)),
+        1,
+        *(block if isinstance(block, tuple) else (block, 1)),
+        1,
+    ]
     _call("cuLaunchKernel", ctypes.c_void_p(function), *shape, dynamic_shared_bytes, None, addresses, None)
 
 
