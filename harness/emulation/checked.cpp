@@ -67,6 +67,9 @@ static const Launch* launched;
 static unsigned launch_number = 0;
 static std::vector<Cell> of_static, of_dynamic;
 static Address static_begin, static_end;
+// Of each byte of what kernels declare as shared, the number of the variable; 0 between them.
+static std::vector<unsigned short> variable_of;
+static unsigned blocks_begun = 0;
 static std::string printed;
 static unsigned last_pc;
 // Blocks that made their writes visible by a fence before an atomic operation on an address; those whose writes the
@@ -188,6 +191,9 @@ inline void check_races(std::vector<Cell>& cells, Address offset, unsigned bytes
     if (address - Address(dynamic_shared) < MOST_SHARED)
         fail("bounds", thread, pc, 0, "%s %s %s in line {0}, of which the launch has %lu bytes", who.c_str(),
             VERBS[kind], described(nullptr, address).c_str(), launched->shared);
+    if (const Address offset = address - static_begin; offset < static_end - static_begin)
+        fail("bounds", thread, pc, 0, "%s %s %s in line {0}, which has {size:%lu} bytes", who.c_str(), VERBS[kind],
+            described(nullptr, address).c_str(), offset);
     fail("bounds", thread, pc, 0, "%s %s %u bytes in line {0} that are in no array, no shared memory and not its own",
         who.c_str(), VERBS[kind], bytes);
 }
@@ -212,8 +218,14 @@ inline void seen(const volatile void* to, unsigned bytes, Kind kind, void* where
             out_of_bounds(address, bytes, kind, pc, &array);
         check_races(array.cells, address - Address(array.begin), bytes, now, &array, address);
     } else if (is_within(address, bytes, static_begin, static_end)) {
+        const unsigned short variable = variable_of[address - static_begin];
+        if (!variable || variable_of[address - static_begin + bytes - 1] != variable)
+            out_of_bounds(address, bytes, kind, pc, nullptr);
+        // Each block has shared memory of its own.
+        now.launch = blocks_begun;
         check_races(of_static, address - static_begin, bytes, now, nullptr, address);
     } else if (is_within(address, bytes, Address(dynamic_shared), Address(dynamic_shared) + launched->shared)) {
+        now.launch = blocks_begun;
         check_races(of_dynamic, address - Address(dynamic_shared), bytes, now, nullptr, address);
     } else if (!is_variable(address, bytes, kind)) {
         out_of_bounds(address, bytes, kind, pc, nullptr);
@@ -366,6 +378,7 @@ static void check_arguments(const Launch& launch) {
 static void begin_of_block() {
     acquired.clear();
     fenced = false;
+    ++blocks_begun;
     // Shared memory holds nothing at first: NaN as numbers.
     std::memset(reinterpret_cast<void*>(static_begin), 0xff, static_end - static_begin);
     std::memset(dynamic_shared, 0xff, launched->shared);
@@ -384,12 +397,17 @@ static int run_all() {
     const std::vector<char> content = read_input();
     input = content.data();
     const unsigned milliseconds = taken<unsigned>(), upwards = taken<unsigned>();
-    const unsigned array_count = taken<unsigned>(), launch_count = taken<unsigned>();
-    for (unsigned k = 0; k < array_count; ++k) arrays.push_back(taken_array(k));
-    for (unsigned k = 0; k < launch_count; ++k) launches.push_back(taken_launch());
+    const unsigned variable_count = taken<unsigned>(), array_count = taken<unsigned>(), launch_count = taken<unsigned>();
     static_begin = Address(emulated_first_shared) + 128;
     static_end = Address(emulated_last_shared);
     of_static.resize((static_end - static_begin + GRANULE - 1) / GRANULE);
+    variable_of.resize(static_end - static_begin);
+    for (unsigned k = 0; k < variable_count; ++k) {
+        const unsigned begin = taken<unsigned>(), end = begin + taken<unsigned>();
+        std::fill(variable_of.begin() + begin, variable_of.begin() + end, k + 1);
+    }
+    for (unsigned k = 0; k < array_count; ++k) arrays.push_back(taken_array(k));
+    for (unsigned k = 0; k < launch_count; ++k) launches.push_back(taken_launch());
     of_dynamic.resize(MOST_SHARED / GRANULE);
     diverged = report_divergence;
     take_signals(milliseconds);

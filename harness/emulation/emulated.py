@@ -78,7 +78,8 @@ def emulate(
     contents = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     if poison_outputs:
         contents |= {name: _poisoned(contents[name]) for name in outputs}
-    packed = b"".join(_packed(contents, outputs, launches, kernels, limits, order))
+    first = struct.pack("=2I", max(1, round(1000 * limits.seconds)), order == "upwards")
+    packed = b"".join([first, *_packed(program, contents, outputs, launches)])
     ended = run_confined([program.path], stdin=packed, readable=program.readable, limits=_for_program(limits, contents))
     return _read(ended, program, {name: contents[name] for name in contents if name in outputs})
 
@@ -121,22 +122,21 @@ def _for_program(limits: Limits, arrays: Mapping[str, NDArray[np.generic]]) -> L
 
 
 def _packed(
+    program: Program,
     arrays: Mapping[str, NDArray[np.generic]],
     outputs: Sequence[str],
     launches: Sequence[Launch],
-    kernels: Sequence[str],
-    limits: Limits,
-    order: Order,
 ) -> Iterable[bytes]:
-    """Yield the input of the program, as ``checked.cpp`` reads it."""
-    yield struct.pack("=4I", max(1, round(1000 * limits.seconds)), order == "upwards", len(arrays), len(launches))
+    """Yield what the program reads: shared variables, arrays and launches, as ``checked.cpp`` takes them."""
+    yield struct.pack("=3I", len(program.variables), len(arrays), len(launches))
+    yield from (struct.pack("=2I", variable.begin, variable.size) for variable in program.variables)
     for name, array in arrays.items():
         row = max(array.nbytes // len(array), 1) if array.ndim and len(array) else array.itemsize
         yield struct.pack("=I", len(name.encode())) + name.encode()
         yield struct.pack("=QQI", array.nbytes, row, name in outputs) + array.tobytes()
     places = list(arrays)
     for launch in launches:
-        yield struct.pack("=I4IQ", kernels.index(launch.kernel), *launch.grid, *launch.threads, launch.shared_bytes)
+        yield struct.pack("=I4IQ", program.kernels.index(launch.kernel), *launch.grid, *launch.threads, launch.shared_bytes)
         yield struct.pack("=I", len(launch.arguments))
         for argument in launch.arguments:
             if isinstance(argument, str):

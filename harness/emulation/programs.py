@@ -32,6 +32,8 @@ SEPARATED = [
 ]
 """For objcopy: copies of structures are checked, and no name of the entry takes the place of one that the checks use."""
 KEPT_PROGRAMS = 64
+MARK = 128
+"""Bytes of a mark in shared memory."""
 MATHEMATICS = (
     "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p pow sqrt cbrt "
     "hypot fabs fmod remainder floor ceil trunc round rint nearbyint lrint llrint lround llround fma fmin fmax fdim "
@@ -62,21 +64,39 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Variable:
+    """Shared memory that a kernel declares: its name, where it begins and how long it is, in bytes."""
+
+    name: str
+    begin: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """An executable; ``readable`` is what it needs to start. Its folder lives as long as it."""
 
     folder: tempfile.TemporaryDirectory[str]
-    path: Path
+    kernels: tuple[str, ...]
     readable: tuple[Path, ...]
+    variables: tuple[Variable, ...]
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return Path(self.folder.name) / "program"
 
     def fault(self, fields: list[str]) -> Fault:
         """Return the fault that the program wrote: kind, kernel, thread, block, two addresses, text."""
         kind, kernel, thread, block, *addresses, text = fields
         places = self._places(addresses)
+        if kind in ("time", "crash", "memory") and not places[0][1]:
+            # The processor was in a function of the emulator: the last access says where the kernel was.
+            places[0] = places[1]
         for number, place in enumerate(places):
             text = _with_line(text, number, place)
-        if "{shared:" in text:
-            text = re.sub(r"\{shared:(\d+)\}", lambda match: self._variable(int(match[1])), text)
+        text = re.sub(r"\{shared:(\d+)\}", lambda match: self._place_in_shared(int(match[1])), text)
+        text = re.sub(r"\{size:(\d+)\}", lambda match: str(self._variable(int(match[1])).size), text)
         line = next((line for _, line in places if line), None)
         known = int(thread) >= 0
         return Fault(kind, text, line, int(thread) if known else None, int(block) if known else None, kernel)
@@ -91,20 +111,19 @@ class Program:
             if text.startswith("0x"):
                 frames.append([])
             elif match := re.match(r"(.*):(\d+)", text):
-                frames[-1].append((Path(match[1]).name, int(match[2])))
+                # What g++ reads from its input has this name, and lines as the entry counts them.
+                frames[-1].append((Path(match[1]).name.replace("<stdin>", ENTRY), int(match[2])))
         frames += [[]] * (len(addresses) - len(frames))
         return [next((frame for frame in inner if frame[0] not in (*OURS, "??")), ("", 0)) for inner in frames]
 
-    def _variable(self, offset: int) -> str:
-        """Name a place in shared memory by the variable and the byte in it."""
-        ended = run_tool("nm", ["-C", "-S", self.path], Path(self.folder.name))
-        found = re.findall(r"^(\w+) (\w+) [bBuVvdD] (.*)$", ended.stdout.decode(errors="replace"), re.MULTILINE)
-        sized = [(int(address, 16), int(size, 16), name) for address, size, name in found]
-        first = next((address + 128 for address, _, name in sized if name == "emulated_first_shared"), 0)
-        for address, size, name in sized:
-            if address <= first + offset < address + size and not name.startswith("emulated"):
-                return f"byte {first + offset - address} of {name.rpartition('::')[2]}"
-        return "shared memory"
+    def _variable(self, offset: int) -> Variable:
+        """Return the variable at an offset in shared memory, or the one before it."""
+        before = [variable for variable in self.variables if variable.begin <= offset]
+        return max(before, key=lambda variable: variable.begin, default=Variable("shared memory", 0, 0))
+
+    def _place_in_shared(self, offset: int) -> str:
+        variable = self._variable(offset)
+        return f"byte {offset - variable.begin} of {variable.name}"
 
 
 def _with_line(text: str, number: int, place: tuple[str, int]) -> str:
@@ -135,7 +154,7 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
         return _compile_fault(error, kernels)
     for path in Path(runtime.name).glob("*.o"):
         shutil.copy(path, place)
-    return _linked(folder)
+    return _linked(folder, kernels)
 
 
 def _text(source: str, kernels: tuple[str, ...]) -> str:
@@ -193,13 +212,26 @@ def _runtime() -> tempfile.TemporaryDirectory[str]:
     return folder
 
 
-def _linked(folder: tempfile.TemporaryDirectory[str]) -> Program | Fault:
+def _linked(folder: tempfile.TemporaryDirectory[str], kernels: tuple[str, ...]) -> Program | Fault:
     """Link the kernels between the marks; statically where the system has the libraries for it."""
     objects = ["first.o", "kernels.o", "last.o", "checked.o"]
     for kind, readable in (("-static", ()), ("-Wl,-z,now", toolchain())):
         words = [beside(), "-no-pie", kind, *objects, "-o", "program"]
         ended = run_tool("g++", words, Path(folder.name))
         if ended.exit_code == 0:
-            return Program(folder, Path(folder.name) / "program", readable)
+            return Program(folder, kernels, readable, _variables(Path(folder.name)))
     said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
     return Fault("compile", f"the kernels cannot be linked: {said[0]}", None, None, None, "")
+
+
+def _variables(folder: Path) -> tuple[Variable, ...]:
+    """Return the shared variables of the program in a folder: they lie between the marks."""
+    ended = run_tool("nm", ["-C", "-S", "program"], folder)
+    listed = re.findall(r"^(\w+) (\w+) [bBdDuvVwW] (.*)$", ended.stdout.decode(errors="replace"), re.MULTILINE)
+    places = {name: (int(address, 16), int(size, 16)) for address, size, name in listed}
+    first, last = (places[f"emulated_{mark}_shared"][0] for mark in ("first", "last"))
+    return tuple(
+        Variable(name.rpartition("::")[2], int(address, 16) - first - MARK, int(size, 16))
+        for address, size, name in listed
+        if first < int(address, 16) < last
+    )
