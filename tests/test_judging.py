@@ -12,11 +12,11 @@ from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.judging import judgement
 from gravbench.judging.cost import cost_of
+from gravbench.judging.emulating import EmulatedLauncher
 from gravbench.judging.entry import entry_of, read
 from gravbench.judging.export import NoEntryError, _recorded, exported
 from gravbench.judging.expressions import Expression
 from gravbench.model.variant import discover
-from launched import InProcess
 from typer.testing import CliRunner
 
 ENTRIES = ROOT / "tests" / "entries"
@@ -43,7 +43,7 @@ def changed(*replaced):
 
 
 def judged(text, sizes=(129,)):
-    return judgement.judge(entry_of(Path("kernel.cu"), text), InProcess(), sizes, seed=SEED)
+    return judgement.judge(entry_of(Path("kernel.cu"), text), EmulatedLauncher(), sizes, seed=SEED)
 
 
 # How an entry is read
@@ -187,7 +187,7 @@ def test_a_right_entry_is_accepted_at_every_size():
 
 def test_bodies_that_are_kept_from_the_launch_before_are_found():
     entry = read(ENTRIES / "cached.cu")
-    result = judgement.judge(entry, InProcess(), [100], seed=SEED)
+    result = judgement.judge(entry, EmulatedLauncher(), [100], seed=SEED)
     assert "the bodies are those of the launch before" in result.sizes[0].cause
 
 
@@ -212,7 +212,7 @@ def test_the_bodies_of_each_launch_and_each_judgement_are_new():
     assert not np.isclose(second.position, third.position).all()
     assert judgement.bodies_of(50, SEED + 1)[0].eps != first.eps
     entry = entry_of(Path("kernel.cu"), RIGHT)
-    assert judgement.judge(entry, InProcess(), [1]).seed != judgement.judge(entry, InProcess(), [1]).seed
+    assert judgement.judge(entry, EmulatedLauncher(), [1]).seed != judgement.judge(entry, EmulatedLauncher(), [1]).seed
 
 
 # Variants as entries
@@ -239,7 +239,7 @@ def test_the_head_of_an_exported_variant_launches_as_the_variant_does(name):
 )
 def test_every_direct_variant_is_accepted_as_an_entry(name):
     entry = entry_of(Path(f"{name}.cu"), exported(VARIANTS[name]))
-    result = judgement.judge(entry, InProcess(), judgement.usual_sizes(entry), VARIANTS[name], SEED)
+    result = judgement.judge(entry, EmulatedLauncher(), judgement.usual_sizes(entry), VARIANTS[name], SEED)
     assert result.right, result.sizes
 
 
