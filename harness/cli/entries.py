@@ -10,26 +10,44 @@ import typer
 
 from gravbench.cli import completion
 from gravbench.cli.folders import known_variants, unknown
-from gravbench.cli.options import MEASURE, AsJson, app, console, warn, working, writing
+from gravbench.cli.options import MEASURE, AsJson, app, console, find_run, read_records, warn, working, writing
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
+    from gravbench.judging.entry import Entry
+    from gravbench.judging.judged import Costed, Judged
+    from gravbench.judging.judgement import Judgement
+    from gravbench.judging.standing import Ladder
+    from gravbench.model.device import Device
     from gravbench.model.variant import Variant
+
+CUPY, WGPU = "cupy", "wgpu"
+"""The toolkits on whose devices entries in CUDA C and in WGSL run."""
 
 
 @app.command("judge", rich_help_panel=MEASURE)
 def judge_entry(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An entry: CUDA C whose head says how it is launched.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An entry: CUDA C or WGSL whose head says how it is launched.")
+    ],
     emulate: Annotated[
         bool, typer.Option("--emulate", help="Run it on the processor, thread by thread; needs g++ and no GPU.")
     ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Run it on this device: cuda:0, wgpu:0, ...", autocompletion=completion.devices),
+    ] = None,
     n: Annotated[
         str | None,
-        typer.Option("--n", metavar="N,N", help="Numbers of bodies (default: four, by the size of a block)."),
+        typer.Option("--n", metavar="N,N", help="Numbers of bodies to time or, with --emulate, to emulate."),
     ] = None,
     rung: Annotated[
         str | None,
         typer.Option(metavar="VARIANT", help="Set it against this variant.", autocompletion=completion.variants),
+    ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="The ladder to place it on (default: the clone's of the device)."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the bodies, to repeat a judgement (default: drawn).")
@@ -37,37 +55,94 @@ def judge_entry(
     as_json: AsJson = False,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page to this file, too.")] = None,
 ) -> None:
-    """Judge an entry: say whether it is right, which bodies are wrong and why, and what an interaction costs.
+    """Judge an entry: say whether it is right, which bodies are wrong and why, how fast it is, and what it costs.
 
     Exit code 1 if it is wrong. `gravbench source VARIANT --entry` writes a variant as an entry.
     """
-    from gravbench.judging import judgement
-    from gravbench.judging.emulating import EmulatedLauncher
     from gravbench.judging.entry import read
-    from gravbench.judging.judged import Judged, costed, costed_rung, page, sections
     from gravbench.judging.judged import as_json as whole
+    from gravbench.judging.judged import page, sections
     from gravbench.report.terminal.sections import render_sections
-    from gravbench.sandbox.confined import protections
 
-    if not emulate:
-        raise InputError(f"judge runs an entry on the processor alone; accepted: gravbench judge {file} --emulate")
     entry = read(file)
     against = _rung(rung or entry.head.rung, "--rung" if rung else f"{file}: rung")
-    sizes = _sizes(n) if n is not None else judgement.usual_sizes(entry)
-    for sentence in protections().missing:
-        warn(sentence)
-    with working(f"emulating {file.name}"):
-        judged = judgement.judge(entry, EmulatedLauncher(), sizes, against, seed)
-        costs = [costed(file.name, entry), *([costed_rung(against)] if against else [])]
-    result = Judged(judged, EmulatedLauncher.description, tuple(costs))
+    sizes = _sizes(n) if n is not None else None
+    if emulate and (ignored := [name for name, value in (("--device", device), ("--beside", beside)) if value]):
+        raise InputError(f"{ignored[0]} has no meaning with --emulate; accepted: one of them")
+    judged = _emulated(entry, against, sizes, seed) if emulate else _run(entry, against, sizes, seed, device, beside)
     if html is not None:
         with writing(html):
-            html.write_text(page(result), "utf-8")
+            html.write_text(page(judged), "utf-8")
     if as_json:
-        typer.echo(json.dumps(whole(result), indent=2))
+        typer.echo(json.dumps(whole(judged), indent=2))
     else:
-        render_sections(sections(result), console())
+        render_sections(sections(judged), console())
     raise typer.Exit(0 if judged.right else 1)
+
+
+def _emulated(entry: Entry, rung: Variant | None, sizes: list[int] | None, seed: int | None) -> Judged:
+    """Judge without a GPU, at the ``sizes`` or the usual ones."""
+    from gravbench.judging import judgement
+    from gravbench.judging.emulating import EmulatedLauncher
+    from gravbench.judging.judged import Judged
+    from gravbench.sandbox.confined import protections
+
+    if sizes is not None:
+        judgement.check_sizes(sizes)
+    for sentence in protections().missing:
+        warn(sentence)
+    with working(f"emulating {entry.path.name}"):
+        judged = judgement.judge(entry, EmulatedLauncher(), sizes or judgement.usual_sizes(entry), rung, seed)
+        return Judged(judged, EmulatedLauncher.description, _costs(entry, rung))
+
+
+def _run(
+    entry: Entry,
+    rung: Variant | None,
+    sizes: list[int] | None,
+    seed: int | None,
+    device: str | None,
+    beside: str | None,
+) -> Judged:
+    """Judge on a device at the usual sizes, and time what is right at the ``sizes`` or those of ``timing.USUAL``."""
+    from gravbench.judging import judgement, timing
+    from gravbench.judging.judged import Judged
+    from gravbench.judging.on_device import OnDevice
+    from gravbench.toolkits.devices import reader, select, sensor
+
+    chosen, reason = select([device] if device else [], [WGPU if entry.is_wgsl else CUPY])
+    if not (gpus := [one for one in chosen if one.is_gpu]):
+        raise InputError(f"{entry.path}: {reason}; accepted: gravbench judge {entry.path} --emulate")
+    timings: list[timing.Timed] = []
+    with working(f"judging {entry.path.name}"), sensor(gpus[0]) as read, OnDevice(gpus[0]) as launcher:
+        judged = judgement.judge(entry, launcher, judgement.usual_sizes(entry), rung, seed)
+        if judged.right:
+            timings = timing.all_timed(launcher, judged, sizes or timing.USUAL, reader([read] if read else []))
+        ladder, name = _ladder(beside, gpus[0], judged)
+    places = {timed.n: ladder.standing(timed.n, timed.seconds) for timed in timings if timed.seconds}
+    standings = {n: place for n, place in places.items() if place}
+    costs = _costs(entry, rung)
+    return Judged(judged, launcher.description, costs, tuple(timings), standings, name if standings else "")
+
+
+def _costs(entry: Entry, rung: Variant | None) -> tuple[Costed, ...]:
+    from gravbench.judging.judged import costed, costed_rung
+
+    return (costed(entry.path.name, entry), *([costed_rung(rung)] if rung else []))
+
+
+def _ladder(beside: str | None, device: Device, judged: Judgement) -> tuple[Ladder, str]:
+    """Read the run that is named, or the clone's ladders of the device."""
+    from gravbench.judging.standing import Ladder
+    from gravbench.model import runs
+    from gravbench.model.variant import parents
+
+    folders = (
+        [find_run(beside)] if beside else sorted(path.parent for path in runs.REPORTS.glob(f"*/ladder/{runs.RECORDS}"))
+    )
+    records = [record for folder in folders for record in read_records(folder)]
+    ladder = Ladder(records, parents(known_variants(warn)), device.name, judged.entry, judged.tolerance)
+    return ladder, beside or ", ".join(f"{folder.parent.name}/{folder.name}" for folder in folders)
 
 
 def _rung(name: str | None, where: str) -> Variant | None:
@@ -80,12 +155,9 @@ def _rung(name: str | None, where: str) -> Variant | None:
 def _sizes(text: str) -> list[int]:
     """Read numbers of bodies, in ascending order."""
     from gravbench.config.override import parse
-    from gravbench.judging.judgement import check_sizes
 
     values = parse(f"n={text}").values
     for value in values:
         if type(value) is not int:
             raise InputError(f"--n {text}: {value} is no whole number; accepted: whole numbers, such as 1,129,1000")
-    sizes = sorted({value for value in values if isinstance(value, int)})
-    check_sizes(sizes)
-    return sizes
+    return sorted({value for value in values if isinstance(value, int)})

@@ -136,7 +136,9 @@ def _packed(
         yield struct.pack("=QQI", array.nbytes, row, name in outputs) + array.tobytes()
     places = list(arrays)
     for launch in launches:
-        yield struct.pack("=I4IQ", program.kernels.index(launch.kernel), *launch.grid, *launch.threads, launch.shared_bytes)
+        yield struct.pack(
+            "=I4IQ", program.kernels.index(launch.kernel), *launch.grid, *launch.threads, launch.shared_bytes
+        )
         yield struct.pack("=I", len(launch.arguments))
         for argument in launch.arguments:
             if isinstance(argument, str):

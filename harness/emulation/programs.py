@@ -44,8 +44,12 @@ KNOWN = re.compile(
     rf"_GLOBAL_OFFSET_TABLE_|({'|'.join(MATHEMATICS.split())})f?"
 )
 """What kernels may use that they do not define themselves."""
-UNKNOWN = re.compile(r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named")
-DYNAMIC = re.compile(r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;")
+UNKNOWN = re.compile(
+    r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named"
+)
+DYNAMIC = re.compile(
+    r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,9 @@ def _text(source: str, kernels: tuple[str, ...]) -> str:
     table = "".join(
         f'{{"{name}", emulated::Caller<&{name}>::parameters, emulated::Caller<&{name}>::call}},\n' for name in kernels
     )
-    source = DYNAMIC.sub(lambda match: f"EMULATED_DYNAMIC({match[1]}, {match[2]})" + "\n" * match[0].count("\n"), source)
+    source = DYNAMIC.sub(
+        lambda match: f"EMULATED_DYNAMIC({match[1]}, {match[2]})" + "\n" * match[0].count("\n"), source
+    )
     return (
         f'{NO_ASSEMBLY}#line 1 "{ENTRY}"\n{source}\n#line 1 "the launches"\n'
         f"extern const emulated::Kernel emulated::kernels[] = {{\n{table}}};\n"
@@ -180,7 +186,9 @@ def _refuse_unknown(made: Path, source: str) -> None:
         name = text.split(maxsplit=1)[-1].strip()
         if not KNOWN.fullmatch(name):
             plain = name.partition("(")[0]
-            line = next((k for k, row in enumerate(source.splitlines(), 1) if re.search(rf"\b{re.escape(plain)}\b", row)), 0)
+            line = next(
+                (k for k, row in enumerate(source.splitlines(), 1) if re.search(rf"\b{re.escape(plain)}\b", row)), 0
+            )
             said = f"'{plain}' was not declared in CUDA C"
             raise CompilerError(said, places=[(ENTRY, line, said)])
 

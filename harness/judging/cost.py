@@ -55,6 +55,8 @@ def cost_of(entry: Entry) -> Cost:
     Raises:
         NoCostError: it cannot be compiled or read here, or has no such loop.
     """
+    if entry.is_wgsl:
+        raise NoCostError("a driver compiles WGSL, and tells nobody the machine code")
     if reason := missing():
         raise NoCostError(reason)
     text = f'#line 1 "{FILE}"\n{entry.text}'

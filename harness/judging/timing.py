@@ -8,7 +8,7 @@ compared with the clock of this process, which no kernel can reach.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.config.settings import Measure
+from gravbench.errors import InputError
 from gravbench.judging.entry import Entry
-from gravbench.judging.judgement import EPS, objection
+from gravbench.judging.judgement import EPS, Judgement, objection
 from gravbench.judging.launching import accelerations_of, arrays_of, calls_of, suffixed
-from gravbench.judging.on_device import FaultError, Loaded, check_unchanged
+from gravbench.judging.on_device import FaultError, Loaded, OnDevice, check_unchanged
 from gravbench.measuring import protocol
 from gravbench.measuring.stages import TICKS
 from gravbench.model import generators
@@ -34,6 +35,8 @@ from gravbench.verifying.perturbed import other_bodies
 SETTINGS = Measure(budget_seconds=1.0, warm_up_seconds=0.2, sample_seconds=0.005, half_width=0.01)
 POOL_BYTES = 16 << 20
 """Of the bodies and accelerations of a batch, about: they fit the cache of a device, as those of one launch do."""
+MOST_TIMED = 1 << 22
+"""Bodies at most."""
 FEWEST_SETS, MOST_SETS = 2, 512
 """Of bodies in a batch."""
 JUDGED = 4
@@ -58,6 +61,33 @@ class Timed:
     def seconds(self) -> float | None:
         """The median of one evaluation."""
         return self.measurement.median_seconds if self.measurement else None
+
+
+USUAL = (1024, 4096, 16384, 65536)
+"""Numbers of bodies that an entry is timed at."""
+LONGEST = 2.0
+"""Seconds of an evaluation above which it is not timed: the next size would take far longer still."""
+
+
+def all_timed(
+    launcher: OnDevice, judgement: Judgement, sizes: Iterable[int], read: Callable[[], Reading | None]
+) -> list[Timed]:
+    """Measure an entry that was judged right at each of the sizes, in ascending order, until one is wrong or too long.
+
+    Raises:
+        InputError: the entry cannot be launched for one of the sizes, or one is above ``MOST_TIMED``.
+    """
+    entry, generator = judgement.entry, np.random.default_rng()
+    timings: list[Timed] = []
+    for n in sizes:
+        if not 1 <= n <= MOST_TIMED:
+            raise InputError(f"--n {n}; accepted: 1 to {MOST_TIMED:,}")
+        if timings and (last := timings[-1]).seconds and last.seconds * (n / last.n) ** 2 > LONGEST:
+            break
+        timings.append(timed(launcher.loaded(entry), entry, n, judgement.tolerance, generator, read))
+        if timings[-1].wrong:
+            break
+    return timings
 
 
 def timed(

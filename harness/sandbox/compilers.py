@@ -97,7 +97,8 @@ def _refusal(program: str, ended: Ended, pattern: re.Pattern[str]) -> CompilerEr
         return CompilerError(f"{program} was stopped: {ended.reason}")
     said = ended.stderr.decode(errors="replace")
     places = [
-        (Path(file).name, int(line), shortened(what.strip(), MOST_OF_ERROR)) for file, line, what in pattern.findall(said)
+        (Path(file).name, int(line), shortened(what.strip(), MOST_OF_ERROR))
+        for file, line, what in pattern.findall(said)
     ]
     if places:
         sentences = dict.fromkeys(f"{file}, line {line}: {what}" for file, line, what in places)
