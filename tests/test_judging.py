@@ -1,23 +1,19 @@
 """Entries: how they are read, that what is wrong with one is found and explained, and that variants make right ones."""
 
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conftest import ROOT, flat
-from gravbench.cli.main import app
+from conftest import ROOT
 from gravbench.errors import InputError
 from gravbench.judging import judgement
-from gravbench.judging.cost import cost_of
 from gravbench.judging.emulating import EmulatedLauncher
 from gravbench.judging.entry import entry_of, read
 from gravbench.judging.export import NoEntryError, _recorded, exported
 from gravbench.judging.expressions import Expression
 from gravbench.model.variant import discover
-from typer.testing import CliRunner
 
 ENTRIES = ROOT / "tests" / "entries"
 RIGHT = (ENTRIES / "right.cu").read_text("utf-8")

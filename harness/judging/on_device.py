@@ -46,7 +46,7 @@ MOST_GLOBAL_BYTES = 65536
 _GUARD = np.full(GUARD // 4, 0x7FC0BEEF, np.uint32).tobytes()
 
 
-WORKER = (sys.executable, "-m", "gravbench.judging.worker")
+WORKER = (sys.executable, "-c", "from gravbench.judging.worker import main; main()")
 """The command of the process that launches, before the selector of its device."""
 
 
@@ -89,16 +89,18 @@ class LaunchingProcess:
         contents: Iterable[bytes | memoryview] = (),
         *,
         expected: int = 0,
-        seconds: float = LAUNCHING_SECONDS,
+        seconds: float | None = None,
     ) -> tuple[dict[str, Any], bytes]:
         """Ask a question, and return the answer: its facts, and its bytes, of which ``expected`` are accepted.
+
+        It has to come within ``seconds``, or those of a launch.
 
         Raises:
             FaultError: the launches ended with a fault, or not in time, or what came is no answer.
             InputError: the device does not take the entry.
         """
         assert self._process.stdin is not None
-        until = monotonic() + seconds
+        until = monotonic() + (LAUNCHING_SECONDS if seconds is None else seconds)
         try:
             for piece in frames.pack(facts, contents):
                 self._process.stdin.write(piece)

@@ -130,7 +130,3 @@ def exactly(stream: BinaryIO, size: int) -> bytes:
     if len(content) < size:
         raise EOFError
     return content
-
-
-if __name__ == "__main__":
-    main()
