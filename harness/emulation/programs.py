@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import weakref
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -48,6 +49,14 @@ UNKNOWN = re.compile(r"was not declared|there are no arguments to|inline assembl
 DYNAMIC = re.compile(r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;")
 
 
+class Folder:
+    """A folder that is removed when nothing refers to it any more, and at the latest at the end."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What is wrong with a kernel, in one sentence, and where: line of the entry, thread and block by their numbers.
@@ -76,7 +85,7 @@ class Variable:
 class Program:
     """An executable; ``readable`` is what it needs to start. Its folder lives as long as it."""
 
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Folder
     kernels: tuple[str, ...]
     readable: tuple[Path, ...]
     variables: tuple[Variable, ...]
@@ -142,7 +151,7 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
         InputError: g++ is missing.
     """
     runtime = _runtime()
-    folder = tempfile.TemporaryDirectory()
+    folder = Folder()
     place = Path(folder.name)
     constants = [f"-D{name}={value}" for name, value in defines]
     try:
@@ -198,9 +207,9 @@ def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
 
 
 @cache
-def _runtime() -> tempfile.TemporaryDirectory[str]:
+def _runtime() -> Folder:
     """Return a folder with what is linked to all kernels, compiled once."""
-    folder = tempfile.TemporaryDirectory()
+    folder = Folder()
     place = Path(folder.name)
     options = ["-std=c++20", "-O2", "-w", "-c", "-fno-pie", "-ftls-model=local-exec", f"-I{HERE}"]
     for name, text in (
@@ -212,7 +221,7 @@ def _runtime() -> tempfile.TemporaryDirectory[str]:
     return folder
 
 
-def _linked(folder: tempfile.TemporaryDirectory[str], kernels: tuple[str, ...]) -> Program | Fault:
+def _linked(folder: Folder, kernels: tuple[str, ...]) -> Program | Fault:
     """Link the kernels between the marks; statically where the system has the libraries for it."""
     objects = ["first.o", "kernels.o", "last.o", "checked.o"]
     for kind, readable in (("-static", ()), ("-Wl,-z,now", toolchain())):
