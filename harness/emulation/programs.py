@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from gravbench.errors import InputError
 from gravbench.sandbox.compilers import CompilerError, beside, compile_host, run_tool, toolchain
 
 HERE = Path(__file__).resolve().parent
@@ -18,8 +17,8 @@ ENTRY = "entry.cu"
 """What the file of the entry is called in sentences; its own ``#line`` may name another."""
 OURS = ("device.hpp", "kernels.hpp", "threads.hpp", "checked.cpp")
 KERNEL_OPTIONS = (
-    "-std=c++20", "-O1", "-g1", "-w", "-fpermissive", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
-    "-fno-stack-protector", "-ftls-model=local-exec", "-fmax-errors=3", "-fsanitize=thread",
+    "-std=c++20", "-O1", "-g1", "-w", "-fpermissive", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti",
+    "-fno-threadsafe-statics", "-fno-stack-protector", "-ftls-model=local-exec", "-fmax-errors=3", "-fsanitize=thread",
     "--param=tsan-instrument-func-entry-exit=0", f"-I{HERE}", "-include", "device.hpp", "-include", "kernels.hpp",
 )  # fmt: skip
 """Permissive as compilers of CUDA C are; no optimization that duplicates barriers or removes what others could see."""
@@ -31,22 +30,26 @@ SEPARATED = [
     *(f"--redefine-sym={name}=emulated_{name}" for name in ("memcpy", "memmove", "memset")),
     "--keep-global-symbol=_ZN8emulated7kernelsE",
 ]
-"""For objcopy: copies of structures are checked, and no name of the entry takes the place of one that the checks use."""
+"""For objcopy: copies of structures are checked, and no name of the entry replaces one that the checks use."""
 KEPT_PROGRAMS = 64
 MARK = 128
 """Bytes of a mark in shared memory."""
 MATHEMATICS = (
-    "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p pow sqrt cbrt "
-    "hypot fabs fmod remainder floor ceil trunc round rint nearbyint lrint llrint lround llround fma fmin fmax fdim "
-    "copysign erf erfc tgamma lgamma ldexp frexp modf scalbn ilogb logb nextafter sincos"
+    "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p pow sqrt "
+    "cbrt hypot fabs fmod remainder floor ceil trunc round rint nearbyint lrint llrint lround llround fma fmin fmax "
+    "fdim copysign erf erfc tgamma lgamma ldexp frexp modf scalbn ilogb logb nextafter sincos"
 )
 KNOWN = re.compile(
     rf"emulated::.*|(thread|block)Idx|(block|grid)Dim|mem(cpy|move|set|cmp)|__tsan_\w+|__\w*[dsxt][fi]\d?|"
     rf"_GLOBAL_OFFSET_TABLE_|({'|'.join(MATHEMATICS.split())})f?"
 )
 """What kernels may use that they do not define themselves."""
-UNKNOWN = re.compile(r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named")
-DYNAMIC = re.compile(r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;")
+UNKNOWN = re.compile(
+    r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named"
+)
+DYNAMIC = re.compile(
+    r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;"
+)
 
 
 class Folder:
@@ -171,11 +174,15 @@ def _text(source: str, kernels: tuple[str, ...]) -> str:
     table = "".join(
         f'{{"{name}", emulated::Caller<&{name}>::parameters, emulated::Caller<&{name}>::call}},\n' for name in kernels
     )
-    source = DYNAMIC.sub(lambda match: f"EMULATED_DYNAMIC({match[1]}, {match[2]})" + "\n" * match[0].count("\n"), source)
     return (
-        f'{NO_ASSEMBLY}#line 1 "{ENTRY}"\n{source}\n#line 1 "the launches"\n'
+        f'{NO_ASSEMBLY}#line 1 "{ENTRY}"\n{DYNAMIC.sub(_pointer, source)}\n#line 1 "the launches"\n'
         f"extern const emulated::Kernel emulated::kernels[] = {{\n{table}}};\n"
     )
+
+
+def _pointer(declaration: re.Match[str]) -> str:
+    """Write a declaration of dynamic shared memory as a pointer, on as many lines."""
+    return f"EMULATED_DYNAMIC({declaration[1]}, {declaration[2]})" + "\n" * declaration[0].count("\n")
 
 
 def _refuse_unknown(made: Path, source: str) -> None:
@@ -189,7 +196,8 @@ def _refuse_unknown(made: Path, source: str) -> None:
         name = text.split(maxsplit=1)[-1].strip()
         if not KNOWN.fullmatch(name):
             plain = name.partition("(")[0]
-            line = next((k for k, row in enumerate(source.splitlines(), 1) if re.search(rf"\b{re.escape(plain)}\b", row)), 0)
+            rows = enumerate(source.splitlines(), 1)
+            line = next((number for number, row in rows if re.search(rf"\b{re.escape(plain)}\b", row)), 0)
             said = f"'{plain}' was not declared in CUDA C"
             raise CompilerError(said, places=[(ENTRY, line, said)])
 
