@@ -102,7 +102,8 @@ def _check(arrays: Mapping[str, object], outputs: Sequence[str], launches: Seque
             )
         if not 0 <= launch.shared_bytes <= MOST_SHARED_BYTES:
             raise InputError(
-                f"{launch.kernel}: {launch.shared_bytes:,} bytes of dynamic shared memory; accepted: 0 to {MOST_SHARED_BYTES:,}"
+                f"{launch.kernel}: {launch.shared_bytes:,} bytes of dynamic shared memory; "
+                f"accepted: 0 to {MOST_SHARED_BYTES:,}"
             )
     named = [argument for launch in launches for argument in launch.arguments if isinstance(argument, str)]
     for name in (*named, *outputs):
