@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 import shutil
 import tempfile
@@ -77,9 +78,9 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An executable; ``readable`` is what it needs to start. Its folder lives as long as it."""
+    """An executable in a folder of its own; ``readable`` is what it needs to start."""
 
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Path
     kernels: tuple[str, ...]
     readable: tuple[Path, ...]
     variables: tuple[Variable, ...]
@@ -87,7 +88,7 @@ class Program:
     @property
     def path(self) -> Path:
         """Its file."""
-        return Path(self.folder.name) / "program"
+        return self.folder / "program"
 
     def fault(self, fields: list[str]) -> Fault:
         """Return the fault that the program wrote: kind, kernel, thread, block, two addresses, text."""
@@ -108,7 +109,7 @@ class Program:
         """Return the file and the line of each address; the line is 0 where there is none."""
         # An address is the one behind the call.
         before = [hex(max(int(address, 16) - 1, 0)) for address in addresses]
-        ended = run_tool("addr2line", ["-a", "-i", "-e", self.path, *before], Path(self.folder.name))
+        ended = run_tool("addr2line", ["-a", "-i", "-e", self.path, *before], self.folder)
         frames: list[list[tuple[str, int]]] = []
         for text in ended.stdout.decode(errors="replace").splitlines():
             if text.startswith("0x"):
@@ -145,18 +146,18 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
         InputError: g++ is missing.
     """
     runtime = _runtime()
-    folder = tempfile.TemporaryDirectory()
-    place = Path(folder.name)
+    folder = _new_folder()
     constants = [f"-D{name}={value}" for name, value in defines]
     try:
-        made = compile_host(_text(source, kernels), [*KERNEL_OPTIONS, *constants], place, readable=[HERE])
-        made = made.rename(place / "kernels.o")
+        made = compile_host(_text(source, kernels), [*KERNEL_OPTIONS, *constants], folder, readable=[HERE])
+        made = made.rename(folder / "kernels.o")
         _refuse_unknown(made, source)
-        run_tool("objcopy", [*SEPARATED, made], place)
+        run_tool("objcopy", [*SEPARATED, made], folder)
     except CompilerError as error:
+        shutil.rmtree(folder)
         return _compile_fault(error, kernels)
-    for path in Path(runtime.name).glob("*.o"):
-        shutil.copy(path, place)
+    for path in runtime.glob("*.o"):
+        shutil.copy(path, folder)
     return _linked(folder, kernels)
 
 
@@ -206,28 +207,39 @@ def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
 
 
 @cache
-def _runtime() -> tempfile.TemporaryDirectory[str]:
+def _root() -> Path:
+    """Return the folder of all programs, which is removed when this process ends."""
+    root = Path(tempfile.mkdtemp(prefix="gravbench-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return root
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(dir=_root()))
+
+
+@cache
+def _runtime() -> Path:
     """Return a folder with what is linked to all kernels, compiled once."""
-    folder = tempfile.TemporaryDirectory()
-    place = Path(folder.name)
+    folder = _new_folder()
     options = ["-std=c++20", "-O2", "-w", "-c", "-fno-pie", "-ftls-model=local-exec", f"-I{HERE}"]
     for name, text in (
         ("checked", '#include "checked.cpp"\n'),
         ("first", '#define FIRST\n#include "marks.cpp"\n'),
         ("last", '#include "marks.cpp"\n'),
     ):
-        compile_host(text, options, place, readable=[HERE]).rename(place / f"{name}.o")
+        compile_host(text, options, folder, readable=[HERE]).rename(folder / f"{name}.o")
     return folder
 
 
-def _linked(folder: tempfile.TemporaryDirectory[str], kernels: tuple[str, ...]) -> Program | Fault:
+def _linked(folder: Path, kernels: tuple[str, ...]) -> Program | Fault:
     """Link the kernels between the marks; statically where the system has the libraries for it."""
     objects = ["first.o", "kernels.o", "last.o", "checked.o"]
     for kind, readable in (("-static", ()), ("-Wl,-z,now", toolchain())):
         words = [beside(), "-no-pie", kind, *objects, "-o", "program"]
-        ended = run_tool("g++", words, Path(folder.name))
+        ended = run_tool("g++", words, folder)
         if ended.exit_code == 0:
-            return Program(folder, kernels, readable, _variables(Path(folder.name)))
+            return Program(folder, kernels, readable, _variables(folder))
     said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
     return Fault("compile", f"the kernels cannot be linked: {said[0]}", None, None, None, "")
 
