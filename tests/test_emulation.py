@@ -392,6 +392,21 @@ def test_an_entry_cannot_take_the_place_of_what_checks_it():
     assert (fault.kind, fault.line, fault.thread, fault.block) == ("bounds", 4, 63, 1)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('#undef asm\nasm("nop");\n', "entry.cu, line 1: inline assembly cannot be emulated"),
+        ('__attribute__((no_sanitize("thread"))) __device__ void f() {}\n', 'line 1: no entry may use "no_sanitize"'),
+        ("__device__ long f() { return emulated::read(nullptr, 0); }\n", 'line 1: no entry may use "emulated"'),
+    ],
+)
+def test_an_entry_cannot_switch_off_what_checks_it(text, said):
+    fault = evaluate(text + body("    out[i] = 0;\n")).fault
+    assert fault.kind == "unknown function"
+    assert said in fault.sentence
+
+
 def test_a_second_launch_sees_the_first_and_the_program_is_compiled_once():
     source = body("    if (OFFSET) out[i] += count[0];\n") + (
         'extern "C" __global__ void first(float* out, int* count) {\n'

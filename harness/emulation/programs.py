@@ -22,16 +22,16 @@ KERNEL_OPTIONS = (
     "--param=tsan-instrument-func-entry-exit=0", f"-I{HERE}", "-include", "device.hpp", "-include", "kernels.hpp",
 )  # fmt: skip
 """Permissive as compilers of CUDA C are; no optimization that duplicates barriers or removes what others could see."""
-NO_ASSEMBLY = "".join(
-    f'#define {word} _Pragma("GCC error \\"inline assembly cannot be emulated\\"")\n'
-    for word in ("asm", "__asm", "__asm__")
-)
+POISONED = ("asm", "__asm", "__asm__", "no_sanitize", "__no_sanitize__", "no_sanitize_thread", "__no_sanitize_thread__")
+"""Words that a kernel may not use, beside the name of what checks it: assembly and accesses that nobody would see."""
 SEPARATED = [
     *(f"--redefine-sym={name}=emulated_{name}" for name in ("memcpy", "memmove", "memset")),
     "--keep-global-symbol=_ZN8emulated7kernelsE",
 ]
 """For objcopy: copies of structures are checked, and no name of the entry replaces one that the checks use."""
 KEPT_PROGRAMS = 64
+TABLE = "the launches"
+"""What the text behind the entry is called."""
 MARK = 128
 """Bytes of a mark in shared memory."""
 MATHEMATICS = (
@@ -44,9 +44,7 @@ KNOWN = re.compile(
     rf"_GLOBAL_OFFSET_TABLE_|({'|'.join(MATHEMATICS.split())})f?"
 )
 """What kernels may use that they do not define themselves."""
-UNKNOWN = re.compile(
-    r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named"
-)
+UNKNOWN = re.compile(r"was not declared|there are no arguments to|has not been declared|no member named")
 DYNAMIC = re.compile(
     r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;"
 )
@@ -163,12 +161,10 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
 
 def _text(source: str, kernels: tuple[str, ...]) -> str:
     """Return what g++ compiles: the source, and a table of its kernels."""
-    table = "".join(
-        f'{{"{name}", emulated::Caller<&{name}>::parameters, emulated::Caller<&{name}>::call}},\n' for name in kernels
-    )
+    table = "".join(f"EMULATED_KERNEL(({name}))\n" for name in kernels)
     return (
-        f'{NO_ASSEMBLY}#line 1 "{ENTRY}"\n{DYNAMIC.sub(_pointer, source)}\n#line 1 "the launches"\n'
-        f"extern const emulated::Kernel emulated::kernels[] = {{\n{table}}};\n"
+        f'#pragma GCC poison emulated {" ".join(POISONED)}\n#line 1 "{ENTRY}"\n{DYNAMIC.sub(_pointer, source)}\n'
+        f'#line 1 "{TABLE}"\nEMULATED_KERNELS = {{\n{table}}};\n'
     )
 
 
@@ -200,7 +196,14 @@ def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
         return Fault("compile", str(error).splitlines()[0], None, None, None, "")
     file, line, what = error.places[0]
     kind = "unknown function" if UNKNOWN.search(what) else "compile"
-    if file == "the launches":
+    if "poisoned" in what:
+        said = (
+            "inline assembly cannot be emulated"
+            if "asm" in what
+            else what.replace("attempt to use poisoned", "no entry may use")
+        )
+        return Fault("unknown function", f"{file}, line {line}: {said}", line, None, None, "")
+    if file == TABLE:
         name = kernels[min(max(line - 2, 0), len(kernels) - 1)]
         return Fault("compile", f"there is no kernel {name} of its own name: {what}", None, None, None, name)
     return Fault(kind, f"{file}, line {line}: {what}", line or None, None, None, "")
