@@ -56,36 +56,83 @@ def judged(text, sizes=(129,)):
 # How an entry is read
 
 HEADS = {
-    "no head": (("/* gravbench entry", "/* entry"), "begins with \"/* entry\"; accepted: a file that begins with /* gravbench"),
+    "no head": (
+        ("/* gravbench entry", "/* entry"),
+        'begins with "/* entry"; accepted: a file that begins with /* gravbench',
+    ),
     "no end": (("*/", ""), "the head has no end; accepted: "),
     "no YAML": (("rung: tiled", "rung: [tiled"), "line 9: invalid YAML: "),
-    "unknown key": (("rung: tiled", "rungs: tiled"), 'line 9: unknown key "rungs"; did you mean rung? accepted: kernels'),
-    "unknown key of a kernel": (("    block: P", "    blocks: P"), 'line 5: unknown key "blocks"; did you mean block? '),
-    "missing key": (("constants: {P: 64}", "precision: float32"), 'line 4: grid is "ceil_div(n, P)", which names "P"; accepted: n'),
-    "no arrays": (("arrays: {bodies: bodies, accelerations: accelerations}\n", ""), "line 2: the key arrays is missing"),
-    "wrong layout": (("{bodies: bodies,", "{bodies: body,"), 'line 8: arrays.bodies.layout is "body"; did you mean bodies? '),
-    "no input": (("{bodies: bodies,", "{bodies: x,"), "line 8: the layouts of what is read are x; accepted: bodies or x, y"),
-    "layout twice": (("{bodies: bodies,", "{bodies: bodies, b: bodies,"), "line 8: bodies and b are both bodies; accepted: one"),
-    "size of bodies": (("bodies: bodies,", "bodies: {layout: bodies, bytes: 4},"), "accepted: bytes with the layout scratch, and with"),
+    "unknown key": (
+        ("rung: tiled", "rungs: tiled"),
+        'line 9: unknown key "rungs"; did you mean rung? accepted: kernels',
+    ),
+    "unknown key of a kernel": (
+        ("    block: P", "    blocks: P"),
+        'line 5: unknown key "blocks"; did you mean block? ',
+    ),
+    "missing key": (
+        ("constants: {P: 64}", "precision: float32"),
+        'line 4: grid is "ceil_div(n, P)", which names "P"; accepted: n',
+    ),
+    "no arrays": (
+        ("arrays: {bodies: bodies, accelerations: accelerations}\n", ""),
+        "line 2: the key arrays is missing",
+    ),
+    "wrong layout": (
+        ("{bodies: bodies,", "{bodies: body,"),
+        'line 8: arrays.bodies.layout is "body"; did you mean bodies? ',
+    ),
+    "no input": (
+        ("{bodies: bodies,", "{bodies: x,"),
+        "line 8: the layouts of what is read are x; accepted: bodies or x, y",
+    ),
+    "layout twice": (
+        ("{bodies: bodies,", "{bodies: bodies, b: bodies,"),
+        "line 8: bodies and b are both bodies; accepted: one",
+    ),
+    "size of bodies": (
+        ("bodies: bodies,", "bodies: {layout: bodies, bytes: 4},"),
+        "accepted: bytes with the layout scratch, and with",
+    ),
     "reserved name": (("{P: 64}", "{P: 64, n: 3}"), "line 7: n has another meaning; accepted: another name"),
-    "wrong name": (("{P: 64}", "{P: 64, __x: 3}"), "accepted: a name of letters, digits and _ that does not begin with __"),
+    "wrong name": (
+        ("{P: 64}", "{P: 64, __x: 3}"),
+        "accepted: a name of letters, digits and _ that does not begin with __",
+    ),
     "wrong constant": (("{P: 64}", "{P: 64.5}"), "line 7: constants.P is 64.5; accepted: a whole number"),
-    "large constant": (("{P: 64}", "{P: 99999999999}"), "line 7: constants.P is 99999999999; accepted: up to 2147483647"),
+    "large constant": (
+        ("{P: 64}", "{P: 99999999999}"),
+        "line 7: constants.P is 99999999999; accepted: up to 2147483647",
+    ),
     "wrong precision": (("rung: tiled", "precision: half"), 'precision is "half"; accepted: float32, float64'),
     "wrong error": (("rung: tiled", "error: 0.5"), "line 9: error is 0.5; accepted: up to 0.1"),
-    "no kernel": (("name: pull", "name: pul"), 'no extern "C" __global__ kernel pul; did you mean pull? accepted: pull'),
+    "no kernel": (
+        ("name: pull", "name: pul"),
+        'no extern "C" __global__ kernel pul; did you mean pull? accepted: pull',
+    ),
     "too many extents": (("block: P", "block: [P, 1, 1]"), "line 5: kernels.0.block is ['P', 1, 1]; accepted: up to 2"),
-    "no extent": (("block: P", "block: 1.5"), "line 5: kernels.0.block.0 is 1.5; accepted: an expression of whole numbers"),
+    "no extent": (
+        ("block: P", "block: 1.5"),
+        "line 5: kernels.0.block.0 is 1.5; accepted: an expression of whole numbers",
+    ),
     "unknown argument": (("[bodies,", "[body,"), 'line 6: argument "body"; did you mean bodies? accepted: bodies, acc'),
     "call": (("ceil_div(n, P)", "exit(n)"), 'line 4: grid is "exit(n)", which names "exit"; accepted: ceil_div'),
-    "power": (("ceil_div(n, P)", "n ** P"), 'line 4: grid is "n ** P", which is not accepted; accepted: whole numbers, names'),
-    "attribute": (("ceil_div(n, P)", "n.real"), 'which is not accepted; accepted: whole numbers, names'),
-    "truth": (("ceil_div(n, P)", "'True'"), 'which is not accepted; accepted: whole numbers, names'),
+    "power": (
+        ("ceil_div(n, P)", "n ** P"),
+        'line 4: grid is "n ** P", which is not accepted; accepted: whole numbers, names',
+    ),
+    "attribute": (("ceil_div(n, P)", "n.real"), "which is not accepted; accepted: whole numbers, names"),
+    "truth": (("ceil_div(n, P)", "'True'"), "which is not accepted; accepted: whole numbers, names"),
     "no expression": (("ceil_div(n, P)", "n +"), 'line 4: grid is "n +", which is no expression; accepted: '),
     "long expression": (("ceil_div(n, P)", "n" + " + 1" * 99), "accepted: up to 200 characters"),
-    "braces": (("  - name: pull\n    grid: ceil_div(n, P)\n", "  - {name: pull, grid: ceil_div(n, P), block: 1}\n  - name: pull\n"),
-               "an expression with a comma needs quotes within braces"),
-}  # fmt: skip
+    "braces": (
+        (
+            "  - name: pull\n    grid: ceil_div(n, P)\n",
+            "  - {name: pull, grid: ceil_div(n, P), block: 1}\n  - name: pull\n",
+        ),
+        "an expression with a comma needs quotes within braces",
+    ),
+}
 
 
 @pytest.mark.parametrize(("replaced", "sentence"), HEADS.values(), ids=HEADS)
@@ -105,14 +152,30 @@ def test_all_mistakes_of_a_head_are_said_at_once():
 @pytest.mark.parametrize(
     ("replaced", "n", "sentence"),
     [
-        (("ceil_div(n, P)", "n // P"), 5, "line 3: pull at n = 5 has a grid of 0 x 1; accepted: 1 to 2147483647 x 1 to 65535"),
-        (("block: P", "block: [P, n]"), 99, "line 3: pull at n = 99 has blocks of 64 x 99; accepted: 1 to 1024 threads"),
-        (("block: P", "block: P\n    shared: 4 * n"), 99999, "has 399996 bytes of shared memory; accepted: 0 to 232448"),
+        (
+            ("ceil_div(n, P)", "n // P"),
+            5,
+            "line 3: pull at n = 5 has a grid of 0 x 1; accepted: 1 to 2147483647 x 1 to 65535",
+        ),
+        (
+            ("block: P", "block: [P, n]"),
+            99,
+            "line 3: pull at n = 99 has blocks of 64 x 99; accepted: 1 to 1024 threads",
+        ),
+        (
+            ("block: P", "block: P\n    shared: 4 * n"),
+            99999,
+            "has 399996 bytes of shared memory; accepted: 0 to 232448",
+        ),
         (("n, eps2", "n * n, eps2"), 99999, "has the argument 9999800001; accepted: numbers of 32 bits"),
-        (("ceil_div(n, P)", "n // (P - 64)"), 5, "which cannot be computed for n = 5, P = 64: integer division or modulo by zero"),
+        (
+            ("ceil_div(n, P)", "n // (P - 64)"),
+            5,
+            "which cannot be computed for n = 5, P = 64: integer division or modulo by zero",
+        ),
         (("ceil_div(n, P)", "*".join(["n"] * 9)), 9999, "the number is too large"),
     ],
-)  # fmt: skip
+)
 def test_what_is_beyond_a_limit_for_an_n_is_a_sentence(replaced, n, sentence):
     entry = entry_of(Path("kernel.cu"), changed(replaced))
     with pytest.raises(InputError, match=re.escape(sentence)):
@@ -162,7 +225,10 @@ WRONG = {
     "one coordinate": ([("az += weight * dz", "az += weight * dz * dz")], "only az is wrong"),
     "power": ([(WEIGHT, "other.w * inverse * inverse")], "a pull is the distance times 1 / r^2"),
     "twice": ([("{ax, ay, az, 0}", "{2 * ax, 2 * ay, 2 * az, 0}")], "all accelerations are 2 times as large"),
-    "half of the pairs": ([("ax += weight", "if (first + k > i) break;\n ax += weight")], "pulled only by those before it"),
+    "half of the pairs": (
+        [("ax += weight", "if (first + k > i) break;\n ax += weight")],
+        "pulled only by those before it",
+    ),
     "rows not written": ([("i < n)", "i < n - 1)")], "rows 128 (1 of 129) were not written"),
     "grid too small": ([("ceil_div(n, P)\n", "n // P\n")], "rows 128 (1 of 129) were not written"),
     "next row": ([("accelerations[i] =", "accelerations[(i + 1) % n] =")], "in the row behind that of its body"),
@@ -177,7 +243,7 @@ WRONG = {
         [(WEIGHT, "other.w * inverse * inverse * (8193 * inverse - (8193 * inverse - inverse))")],
         "are of a size that half precision leads to",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("replaced", "cause"), WRONG.values(), ids=WRONG)
@@ -228,11 +294,16 @@ FAULTS = {
     "no barrier behind": ([("__syncthreads();  // before", "// before")], "race", (18, 22), "without a barrier"),
     "beyond an array": ([("min(i, n - 1)", "i")], "bounds", (15,), "which has 129 rows"),
     "row behind the last": ([("i < n)", "i <= n)")], "bounds", (32,), "which has 129 rows"),
-    "some threads at a barrier": ([("    for (int first", "    if (i < n) for (int first")], "barrier", (19,), "waits at __syncthreads"),
+    "some threads at a barrier": (
+        [("    for (int first", "    if (i < n) for (int first")],
+        "barrier",
+        (19,),
+        "waits at __syncthreads",
+    ),
     "without an end": ([("first += P", "first += 0")], "time", (), "s"),
     "unknown function": ([("rsqrtf(", "printing(")], "unknown function", (24,), "printing"),
     "a file": ([("rung: tiled\n*/", '*/\n#include "/etc/passwd"')], "compile", (10,), "/etc/passwd"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("replaced", "kind", "lines", "said"), FAULTS.values(), ids=FAULTS)
@@ -371,9 +442,12 @@ def test_a_wrong_entry_is_code_1_and_says_why_in_every_form(tmp_path):
         ([ENTRIES / "right.cu", "--emulate", "--n", "1e5"], "--n 100000; accepted: 1 to 8192"),
         ([ENTRIES / "right.cu", "--emulate", "--n", "few"], "--n few: few is no whole number"),
         ([ENTRIES / "right.cu", "--emulate", "--rung", "tilde"], "--rung tilde is not a variant; did you mean tiled?"),
-        ([ROOT / "variants" / "all_pairs" / "tiled.cu", "--emulate"], "accepted: a file that begins with /* gravbench entry"),
+        (
+            [ROOT / "variants" / "all_pairs" / "tiled.cu", "--emulate"],
+            "accepted: a file that begins with /* gravbench entry",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_judged_is_one_sentence(words, said):
     done = command(*words)
     assert isinstance(done.exception, InputError)
