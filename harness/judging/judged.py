@@ -53,13 +53,9 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        """Whether it is right, also while it was timed."""
-        return self.judgement.right and not any(timed.wrong for timed in self.timings)
-
-    @property
-    def right(self) -> bool:
-        """Whether what it computes is right, and it compiles for a GPU as far as that is known."""
-        return self.judgement.right and not self.costs[0].refused
+        """Whether what it computes is right, also while it was timed, and it compiles for a GPU as far as is known."""
+        wrong_while_timed = any(timed.wrong for timed in self.timings)
+        return self.judgement.right and not wrong_while_timed and not self.costs[0].refused
 
     @property
     def verdict(self) -> str:

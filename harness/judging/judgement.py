@@ -62,9 +62,10 @@ class Sized:
 
 @dataclass(frozen=True)
 class Judgement:
-    """An entry, by what it is accepted, the seed of its bodies, and what came of each number of them."""
+    """An entry, the errors that are accepted and whose these are, the seed of its bodies, and what came of each n."""
 
     entry: Entry
+    tolerance: Tolerance
     accepted: str
     seed: int
     sizes: tuple[Sized, ...]
@@ -128,7 +129,7 @@ def judge(
         judged.append(_judged(entry, launcher, n, tolerance, chosen))
         if judged[-1].fault is not None:
             break
-    return Judgement(entry, accepted, chosen, tuple(judged))
+    return Judgement(entry, tolerance, accepted, chosen, tuple(judged))
 
 
 def bodies_of(n: int, seed: int) -> list[Bodies]:
