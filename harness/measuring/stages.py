@@ -299,10 +299,13 @@ def verify_again(state: State) -> State:
     if judge.tolerance.of_rounding and timed.leaves_the_force:
         _refuse(checks.speed(judge.toolkit, judge.own.n**2 / state.prepared.cycle, seconds))
     again = seconds if force_alone and toolkit is judge.toolkit else None
+    if state.prepared.cycle == 1 and timed.leaves_the_force:
+        judge.check_many()
     _refuse(judge.elsewhere(and_back=False))
     # Those on other bodies were launched for the first time.
     if not (again and state.prepared.cycle == 1 and judge.seconds <= checks.LONGER * again):
-        _refuse(checks.memory(judge.toolkit, state.prepared, judge.values, seconds, again))
+        launches = (measurement.batch or 1) * len(measurement.samples_seconds) if again else 0
+        _refuse(checks.memory(judge.toolkit, state.prepared, judge.values, seconds, again, launches))
     state.results.stepping = timed.stepping()
     return state
 

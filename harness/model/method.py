@@ -15,9 +15,11 @@ Results of another method are not reused, and reports mark them.
 | 1 | The first with a number. |
 | 2 | One session per device measures its cases one after another, and nothing else of the run computes meanwhile. A \
 device that has measured within two seconds is warm, also for a new session. |
+| 3 | After it was timed, a result is judged in launches in a row, also over other numbers than NaN, and may take no \
+longer once all bodies have moved a little. |
 """
 
-METHOD = 2
+METHOD = 3
 
 
 def method_words(number: int | None) -> str:

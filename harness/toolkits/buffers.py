@@ -96,6 +96,13 @@ def unwritten(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> tup
     return tuple(arrays)
 
 
+def others(toolkit: DeviceToolkit, prepared: Prepared) -> tuple[NDArray[Any], ...]:
+    """Make host arrays of what the device's arrays of sums hold, each body's the sums of the one before."""
+    accelerations = prepared.accelerations
+    arrays = accelerations if isinstance(accelerations, tuple) else (accelerations,)
+    return tuple(np.roll(toolkit.download(array), 1, axis=0) for array in arrays)
+
+
 def write_sums(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArray[Any], ...]) -> None:
     """Copy host arrays in the layout of the device's arrays of sums into these."""
     accelerations = prepared.accelerations

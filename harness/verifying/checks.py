@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from time import perf_counter
 
 import numpy as np
 
@@ -27,6 +28,10 @@ SLOW = 1.0
 """Seconds of an evaluation above which it is not repeated for a check."""
 SHORT = 0.1
 """Seconds of an evaluation up to which it is repeated several times for one."""
+MOST_STEPS = 8
+"""Units in the last place by which a number of moved bodies is larger, one less at most."""
+REPEATING_SECONDS = 0.5
+"""For which launches for the same bodies are repeated at most, before one of them is timed."""
 
 BY_THE_WALL = 0.002, 0.01, 0.05, 0.05, 0.05, 0.05
 """Seconds of launches in a row that are timed by the host's clock as well, one after another while that seems wrong."""
@@ -63,24 +68,29 @@ def memory(
     bodies: tuple[np.ndarray, ...],
     seconds: float,
     known: float | None = None,
+    launches: int = 0,
 ) -> str | None:
-    """Time launches for bodies of which one moves a little in between, and for the same ones again.
+    """Time launches for bodies that move a little in between, and for the same ones again.
 
     ``bodies`` are as ``buffers.host_bodies`` makes them; they are left on the device. ``seconds`` is about the time of
-    a launch, ``known`` that of launches for the same bodies again, where it has been measured: then a single
-    launch for others is enough, if it is no slower.
+    a launch, ``known`` that of launches for the same bodies again, where it has been measured in so many ``launches``:
+    then a single launch for others is enough, if it is no slower. Else as many come before one that is timed.
     """
     if seconds > SLOW:
         return None
-    times = 0
+    generator = np.random.default_rng()
 
     def moved() -> tuple[np.ndarray, ...]:
-        nonlocal times
-        times += 1
-        first = bodies[0].copy()
-        place = (0,) * first.ndim
-        first[place] += first.dtype.type(times) * np.spacing(max(abs(first[place]), first.dtype.type(1e-3)))
-        return (first, *bodies[1:])
+        # By a few units in the last place, every one: what is known of most bodies is then known of none.
+        steps = generator.integers(1, MOST_STEPS, bodies[0].shape).astype(bodies[0].dtype)
+        return (bodies[0] + steps * np.spacing(np.maximum(abs(bodies[0]), bodies[0].dtype.type(1e-3))), *bodies[1:])
+
+    def again_and_again() -> None:
+        until = perf_counter() + REPEATING_SECONDS
+        for _ in range(launches):
+            prepared.launch()
+            if perf_counter() > until:
+                break
 
     def timed(values: tuple[np.ndarray, ...]) -> float:
         buffers.write_bodies(toolkit, prepared, values)
@@ -103,6 +113,7 @@ def memory(
         for many in (1, few, 3 * few, 9 * few):
             for _ in range(many):
                 timed(bodies)
+                again_and_again()
                 again = min(again, timed(bodies))
                 fresh = min(fresh, timed(moved()))
             if not slower():
@@ -111,7 +122,7 @@ def memory(
     if not slower():
         return None
     return (
-        f"a launch takes {fresh / again:.2g} times as long once a body has moved: it reuses results for bodies "
+        f"a launch takes {fresh / again:.2g} times as long once the bodies have moved: it reuses results for bodies "
         "that it has already seen"
     )
 

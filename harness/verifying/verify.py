@@ -36,6 +36,12 @@ IN_A_ROW = 5
 QUICK = 0.1
 """Seconds of a launch up to which there are so many, and seconds after which no more of them follow."""
 
+AFTER_TIMING = "right until it was timed, but not in one of the launches after that: "
+MANY = 110
+"""Launches in a row that are judged after all samples, so that one wrong in a hundred shows."""
+MANY_SECONDS, MANY_SECONDS_OF_FEW = 0.02, 0.3
+"""After which no more of them follow; of up to ``ALL_ROWS_UP_TO`` bodies there is more time."""
+
 TOGETHER = 0.2
 """The part of a body's accepted error that may point the same way for all bodies, in the sum of forces."""
 
@@ -159,9 +165,12 @@ class Judge:
             self._unwritten[planar] = buffers.unwritten(self.toolkit, self.prepared, self.bodies)
         buffers.write_sums(self.toolkit, self.prepared, self._unwritten[planar])
 
-    def launch(self) -> None:
-        """Fill what a launch has to write with NaN, launch, and wait for it."""
-        self.spoil()
+    def launch(self, over: tuple[NDArray[Any], ...] | None = None) -> None:
+        """Launch over NaN, or over arrays as of ``buffers.others``, and wait for it."""
+        if over is None:
+            self.spoil()
+        else:
+            buffers.write_sums(self.toolkit, self.prepared, over)
         self.toolkit.synchronize()
         began = perf_counter()
         self.prepared.launch()
@@ -188,6 +197,22 @@ class Judge:
         for _ in range(IN_A_ROW if self.quickest < QUICK else 0):
             check(self.launched(), "right at first, but in one of the next launches: ")
             if perf_counter() - began > QUICK:
+                break
+
+    def check_many(self) -> None:
+        """Judge launches in a row, each over other numbers than NaN or over NaN: what is left out shows in both.
+
+        Raises:
+            WrongError: one of them is wrong.
+        """
+        longest = MANY_SECONDS_OF_FEW if self.own.n <= ALL_ROWS_UP_TO else MANY_SECONDS
+        others = buffers.others(self.toolkit, self.prepared)
+        began = perf_counter()
+        for turn in range(MANY):
+            # Two in a row over other numbers, so that what is left out in every other launch shows.
+            self.launch(None if turn % 3 == 2 else others)
+            check(self.verdict(quantiles=False), AFTER_TIMING)
+            if perf_counter() - began > longest and (turn or self.quickest > QUICK):
                 break
 
     def elsewhere(self, *, and_back: bool = True) -> str | None:
