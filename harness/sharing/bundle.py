@@ -26,7 +26,7 @@ from gravbench.model.shard import parse
 from gravbench.model.sources import joined_code_sha256
 from gravbench.sharing import merkle
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 FACTS = "bundle.json"
 TREE = "tree.json"
 CRATE = "ro-crate-metadata.json"

@@ -39,6 +39,7 @@ MOST_MEMORY = 4 << 30
 TOGETHER = 8
 """Kernels that one process compiles, where they are of this checkout."""
 MOST_PROCESSES = 4
+NO_CUDA_C = "its toolkit compiles no CUDA C"
 INCLUDES = "its text includes a file"
 UNKNOWN_MULTIPROCESSORS = 132
 """Of an H200, where a record does not tell; no constant of a kernel depends on it but the shape of its launch."""

@@ -25,16 +25,15 @@ from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
 from gravbench.model.stem_code import CUDA_C
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import Variant
-from gravbench.sharing import bundle, redaction
-from gravbench.sharing.bundle import CRATE, FACTS, TREE, Code, Facts, KernelFact, StemTexts
-from gravbench.sharing.kernels import Answer, Asked, Job, compiled, number_type
+from gravbench.sharing import redaction
+from gravbench.sharing.bundle import CRATE, FACTS, FORMAT, TREE, Code, Facts, KernelFact, StemTexts
+from gravbench.sharing.kernels import NO_CUDA_C, Answer, Asked, Job, compiled, number_type
 from gravbench.toolkits import nvrtc
 from gravbench.version import VERSION
 
 NO_ROCRATE = "sharing needs rocrate; install it with: pip install 'gravbench[share]'"
 ENDINGS = {"python": "launch.py.txt", "generated": "interaction.py.txt", "native": "native.txt"}
 NO_NVRTC = "NVRTC is not installed"
-NO_CUDA_C = "its toolkit compiles no CUDA C"
 
 
 def files_of(folder: Path, variants: Mapping[str, Variant], say: Callable[[str], object]) -> dict[str, bytes]:
@@ -62,7 +61,7 @@ def files_of(folder: Path, variants: Mapping[str, Variant], say: Callable[[str],
     codes, texts, trusted = _codes(ran, variants)
     kernels, not_compiled = _kernels(ran, variants, trusted)
     facts = Facts(
-        format=bundle.FORMAT,
+        format=FORMAT,
         run=rules.prose(folder.resolve().name),
         harness_version=VERSION,
         records=dict(Counter(record.status for record in records.values())),
@@ -97,7 +96,9 @@ def _codes(
     A record whose code here is another than the one that ran has none.
     """
     folders: dict[str, str] = {}
-    codes, texts, of_records = [], {}, {}
+    codes: list[Code] = []
+    texts: dict[str, bytes] = {}
+    of_records: dict[int, str] = {}
     for number, record in records.items():
         if record.code_sha256 is None:
             continue
