@@ -1,4 +1,4 @@
-"""What ``gravbench verify`` checks: one table of small functions, each of which says what it found and what it could not.
+"""What ``gravbench verify`` checks: a table of functions that say what they found and what they could not decide.
 
 A finding is a contradiction: two statements of a bundle that cannot both be true, or one that physics or this
 checkout's code excludes. What cannot be decided here is no finding; it is listed with the reason.

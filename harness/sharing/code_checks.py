@@ -17,7 +17,7 @@ from gravbench.model.record import Record
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import Variant, discover
 from gravbench.sharing.bundle import Bundle, Code, KernelFact
-from gravbench.sharing.kernels import NO_CUDA_C, Answer, Asked, Constants, Job, compiled, number_type
+from gravbench.sharing.kernels import NO_CUDA_C, Answer, Asked, Constants, Job, compiled, compiler, number_type
 from gravbench.sharing.measured_checks import most_per_second
 from gravbench.sharing.outcome import Outcome, at, counted, why_not
 from gravbench.toolkits import nvrtc
@@ -41,9 +41,8 @@ def texts(bundle: Bundle) -> Outcome:
             findings.append(f"code {code.code_sha256[:8]}: its texts cannot be read: {error}")
             continue
         if sha256 != code.code_sha256:
-            findings.append(
-                f"{code.stems[0].python.rpartition('/')[0]}: its texts have the hash {sha256[:8]}, not {code.code_sha256[:8]}"
-            )
+            folder = code.stems[0].python.rpartition("/")[0]
+            findings.append(f"{folder}: its texts have the hash {sha256[:8]}, not {code.code_sha256[:8]}")
         if code.code_sha256 not in named:
             findings.append(f"code {code.code_sha256[:8]}: no record names it")
         same += code.code_sha256 in here
@@ -99,7 +98,7 @@ def machine_code(bundle: Bundle, *, all_kernels: bool = False) -> Outcome:
             if trusted and answer.cubin and not wrong:
                 reasons += bounds.add(bundle, fact, answer)
     too_fast, looked = _too_fast(bundle, bounds, asking, sources_here)
-    scope = f"{counted(len(chosen), 'kernel')} of {len(every):,} by {nvrtc.version()}; {counted(looked, 'rate')}"
+    scope = f"{counted(len(chosen), 'kernel')} of {len(every):,} by {compiler()}; {counted(looked, 'rate')}"
     return Outcome(findings + too_fast, unchecked + why_not(reasons, "kernel"), scope)
 
 
@@ -169,8 +168,8 @@ def _compared(
             return [], [f"what its case asks for is not known here: {error}"]
         if (fact.kernel, tuple(fact.constants.items())) not in asked:
             return [f"{name}: {at(fact.line, record)} asks for no such kernel with these constants"], []
-    if fact.compiler != nvrtc.version():
-        return [], [f"compiled by {fact.compiler}, but {nvrtc.version()} is installed; pip can install the other"]
+    if fact.compiler != compiler():
+        return [], [f"compiled by {fact.compiler}, but {compiler()} is installed; pip can install the other"]
     if answer.refusal:
         return ([f"{name}: {answer.refusal}"], []) if trusted else ([], [f"of another source: {answer.refusal}"])
     if answer.sha256 != fact.cubin_sha256:

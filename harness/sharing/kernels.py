@@ -28,6 +28,7 @@ from gravbench.model.identity import cuda_tokens
 from gravbench.model.interaction_files import find
 from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
+from gravbench.model.toolkits import versions
 from gravbench.model.variant import Axes, Dtype, Variant
 from gravbench.toolkits import nvrtc
 from gravbench.toolkits.interface import cuda_options
@@ -171,6 +172,11 @@ def _run(lines: str, folder: Path, seconds: float) -> str:
             process.wait()
     # A line without its end is of an answer that was cut off.
     return output.read_bytes().rpartition(b"\n")[0].decode(errors="replace")
+
+
+def compiler() -> str:
+    """Name NVRTC and its version, to the last digit where its package tells."""
+    return ", ".join([nvrtc.version(), *versions(("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"))])
 
 
 def answer(job: Job, *, trusted: bool) -> Answer:

@@ -27,7 +27,7 @@ from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import Variant
 from gravbench.sharing import redaction
 from gravbench.sharing.bundle import CRATE, FACTS, FORMAT, TREE, Code, Facts, KernelFact, StemTexts
-from gravbench.sharing.kernels import NO_CUDA_C, Answer, Asked, Job, compiled, number_type
+from gravbench.sharing.kernels import NO_CUDA_C, Answer, Asked, Job, compiled, compiler, number_type
 from gravbench.toolkits import nvrtc
 from gravbench.version import VERSION
 
@@ -185,7 +185,7 @@ def _fact(job: Job, answer: Answer, line: int, source: str, kernel: str) -> Kern
         constants=dict(job.constants),
         dtype=job.dtype,
         architecture=job.architecture,
-        compiler=nvrtc.version(),
+        compiler=compiler(),
         cubin_sha256=answer.sha256,
     )
 

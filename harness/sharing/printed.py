@@ -1,0 +1,60 @@
+"""The answer of ``gravbench verify`` on one screen, the verdict first, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.report.terminal.printing import heading, say, say_lines
+from gravbench.sharing.checks import Answer, every
+
+CONSISTENT, INCONSISTENT = "CONSISTENT", "INCONSISTENT"
+MOST_FINDINGS = 5
+"""Of one check, that are shown on a terminal; JSON has all."""
+LIMITS = (
+    "Consistent means that no check found a contradiction. It does not say that the card was there: records that were "
+    "made up with care, by this code, would pass. docs/how-to/share.md lists what cannot be found."
+)
+
+
+def show(answer: Answer, console: Console) -> None:
+    """Print the verdict, a row for each check, the findings, and what could not be checked."""
+    found = sum(len(outcome.findings) for outcome in answer.outcomes.values())
+    verdict = CONSISTENT if answer.consistent else INCONSISTENT
+    heading(console, f"{verdict}: {answer.bundle}")
+    counted = f"{found:,} contradictions" if found != 1 else "1 contradiction"
+    say(console, f"{counted} in {len(answer.outcomes)} checks; root {answer.root}")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("check", "answer", "looked at", "what it proves where it finds nothing"):
+        table.add_column(name, no_wrap=name != "what it proves where it finds nothing")
+    for check in every(all_kernels=False):
+        outcome = answer.outcomes[check.name]
+        word, style = (
+            ("found", "bold red") if outcome.findings else ("partly", "yellow") if outcome.unchecked else ("ok", "")
+        )
+        table.add_row(check.name, Text(word, style=style), outcome.scope.partition(";")[0], check.proves)
+    console.print(table)
+    for name, outcome in answer.outcomes.items():
+        more = len(outcome.findings) - MOST_FINDINGS
+        rest = [f"and {more:,} more; --json prints all"] if more > 0 else []
+        say_lines(console, f"Found by {name}", [*outcome.findings[:MOST_FINDINGS], *rest])
+    unchecked = [f"{name}: {why}" for name, outcome in answer.outcomes.items() for why in outcome.unchecked]
+    say_lines(console, "Cannot be checked", unchecked)
+    console.print()
+    say(console, LIMITS)
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """Return the answer for programs."""
+    return {
+        "bundle": answer.bundle,
+        "root": answer.root,
+        "consistent": answer.consistent,
+        "checks": {
+            name: {"findings": outcome.findings, "unchecked": outcome.unchecked, "scope": outcome.scope}
+            for name, outcome in answer.outcomes.items()
+        },
+    }
