@@ -45,27 +45,19 @@ def every(*, all_kernels: bool) -> Sequence[Check]:
         return code_checks.machine_code(bundle, all_kernels=all_kernels)
 
     return (
-        Check("hashes", "no file was changed, added or removed since the root was written down", run_checks.hashes),
+        Check("hashes", "no file was changed, added or removed below this root", run_checks.hashes),
         Check("description", "the RO-Crate describes exactly these files", run_checks.description),
-        Check("schema", "every line is a record, and no field holds what it cannot", run_checks.schema),
+        Check("schema", "every line is a record, every field as it can be", run_checks.schema),
         Check("arithmetic", "medians, intervals, rates and errors follow from the samples", run_checks.arithmetic),
-        Check(
-            "plan", "no planned result is missing, no record is of another sweep, anchors are whole", run_checks.plan
-        ),
-        Check(
-            "devices", "each record is of a device of the run, and cards are what they are called", run_checks.devices
-        ),
-        Check("bodies", "the same problem has the same bodies, those that its generator makes", run_checks.bodies),
-        Check("tolerances", "no accepted result has a larger error than its variant may have", run_checks.tolerances),
-        Check(
-            "samples", "no samples are all equal, rounded by hand, or copied from another case", measured_checks.samples
-        ),
-        Check("times", "times agree with batches, readings, energy, and the order of cases", measured_checks.times),
-        Check("rates", "no rate is above what a multiprocessor can issue in a clock", measured_checks.rates),
-        Check("code", "the texts in the bundle are those whose hash the records name", code_checks.texts),
-        Check(
-            "machine code", "the texts compile to the binaries, and no rate is above their issue bound", machine_code
-        ),
+        Check("plan", "no planned result is missing, none is of another sweep", run_checks.plan),
+        Check("devices", "records are of the run's devices, cards as named", run_checks.devices),
+        Check("bodies", "one problem has one set of bodies, its generator's", run_checks.bodies),
+        Check("tolerances", "no accepted error is above its variant's tolerance", run_checks.tolerances),
+        Check("samples", "no samples are all equal, rounded or copied", measured_checks.samples),
+        Check("times", "times agree with batches, readings, energy and order", measured_checks.times),
+        Check("rates", "no rate is above what any multiprocessor can do", measured_checks.rates),
+        Check("code", "texts are those whose hash the records name", code_checks.texts),
+        Check("machine code", "texts compile to the binaries; rates are within bounds", machine_code),
     )
 
 

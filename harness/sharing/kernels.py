@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -30,13 +29,10 @@ from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
 from gravbench.model.toolkits import versions
 from gravbench.model.variant import Axes, Dtype, Variant
+from gravbench.sharing.compiling import MOST_MEMORY, MOST_SECONDS
 from gravbench.toolkits import nvrtc
 from gravbench.toolkits.interface import cuda_options
 
-MOST_SECONDS = 300
-"""That one process may compile."""
-MOST_MEMORY = 4 << 30
-"""Bytes of addresses that it may have."""
 TOGETHER = 8
 """Kernels that one process compiles, where they are of this checkout."""
 MOST_PROCESSES = 4
@@ -56,6 +52,11 @@ class Job:
     constants: Constants
     dtype: Dtype
     architecture: str
+
+    @property
+    def options(self) -> list[str]:
+        """The compiler's options."""
+        return [*cuda_options(dict(self.constants), self.dtype), f"-arch={self.architecture}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,8 @@ def compiled(jobs: Sequence[Job], *, trusted: bool, seconds: float = MOST_SECOND
 
 
 def _batch(jobs: Sequence[Job], *, trusted: bool, seconds: float) -> list[Answer]:
-    lines = "".join(json.dumps(asdict(job) | {"trusted": trusted}) + "\n" for job in jobs)
+    asked = [{"source": job.source, "options": job.options, "trusted": trusted} for job in jobs]
+    lines = "".join(json.dumps(each) + "\n" for each in asked)
     with tempfile.TemporaryDirectory() as folder:
         printed = _run(lines, Path(folder), seconds)
     made = [Answer(**json.loads(line)) for line in printed.splitlines()]
@@ -162,7 +164,7 @@ def _run(lines: str, folder: Path, seconds: float) -> str:
     output = folder / "answers"
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gravbench.sharing.kernels"],
+            [sys.executable, "-m", "gravbench.sharing.compiling"],
             stdin=subprocess.PIPE, stdout=file, stderr=subprocess.DEVNULL, cwd=folder, start_new_session=True,
         )  # fmt: skip
         try:
@@ -177,29 +179,3 @@ def _run(lines: str, folder: Path, seconds: float) -> str:
 def compiler() -> str:
     """Name NVRTC and its version, to the last digit where its package tells."""
     return ", ".join([nvrtc.version(), *versions(("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"))])
-
-
-def answer(job: Job, *, trusted: bool) -> Answer:
-    """Compile a kernel in this process."""
-    options = [*cuda_options(dict(job.constants), job.dtype), f"-arch={job.architecture}"]
-    try:
-        with nvrtc.program(job.source, options, headers=trusted) as (program, _):
-            return Answer(cubin=nvrtc.cubin(program).hex())
-    except (nvrtc.CompileError, nvrtc.UnknownOptionError) as error:
-        return Answer(refusal=f"NVRTC refuses it: {str(error).strip()[:200]}")
-
-
-def main(lines: Iterable[str]) -> None:
-    """Answer each line with a line, within the limits of this process."""
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    for line in lines:
-        fields: dict[str, object] = json.loads(line)
-        trusted = bool(fields.pop("trusted"))
-        job = Job(**fields)  # type: ignore[arg-type]
-        sys.stdout.write(json.dumps(asdict(answer(job, trusted=trusted))) + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main(sys.stdin)

@@ -26,17 +26,18 @@ def show(answer: Answer, console: Console) -> None:
     verdict = CONSISTENT if answer.consistent else INCONSISTENT
     heading(console, f"{verdict}: {answer.bundle}")
     counted = f"{found:,} contradictions" if found != 1 else "1 contradiction"
-    say(console, f"{counted} in {len(answer.outcomes)} checks; root {answer.root}")
+    say(console, f"{counted} in {len(answer.outcomes)} checks")
+    say(console, f"root {answer.root}")
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("check", "answer", "looked at", "what it proves where it finds nothing"):
-        table.add_column(name, no_wrap=name != "what it proves where it finds nothing")
+    for name in ("check", "answer", "what it proves where it finds nothing"):
+        table.add_column(name)
     for check in every(all_kernels=False):
         outcome = answer.outcomes[check.name]
-        word, style = (
-            ("found", "bold red") if outcome.findings else ("partly", "yellow") if outcome.unchecked else ("ok", "")
-        )
-        table.add_row(check.name, Text(word, style=style), outcome.scope.partition(";")[0], check.proves)
+        found_or_not = Text("ok") if not outcome.unchecked else Text("partly", style="yellow")
+        table.add_row(check.name, Text("found", style="bold red") if outcome.findings else found_or_not, check.proves)
     console.print(table)
+    scopes = dict.fromkeys(outcome.scope for outcome in answer.outcomes.values() if outcome.scope)
+    say(console, f"Looked at: {'; '.join(scopes)}")
     for name, outcome in answer.outcomes.items():
         more = len(outcome.findings) - MOST_FINDINGS
         rest = [f"and {more:,} more; --json prints all"] if more > 0 else []
