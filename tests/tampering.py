@@ -260,7 +260,7 @@ FOUND = {
         CPU, "samples", samples(lambda taken, records: [*taken[:3], *records[5]["samples_seconds"][1:8]])
     ),
     "a reading less": Way(GPU, "times", each(lambda fields: fields | {"power_watts": fields["power_watts"][1:]})),
-    "times that are too short for their batch": Way(GPU, "times", samples(lambda taken, _: [x / 100 for x in taken])),
+    "times that are too short for their batch": Way(GPU, "times", samples(lambda taken, _: [x / 150 for x in taken])),
     "times without the energy": Way(ENERGY, "times", samples(lambda taken, _: [10 * x for x in taken], place=2)),
     "a case during another": Way(GPU, "times", during_another),
     "a moment to come": Way(GPU, "times", field(started="2999-01-01T00:00:00+00:00")),

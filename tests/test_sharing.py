@@ -12,6 +12,7 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -27,6 +28,7 @@ from gravbench.sharing.bundle import FACTS, TREE
 from tampering import CPU, FAILURES, FOUND, GPU, HIDDEN, SOURCE, records_of, sealed, with_records
 
 RUNS = sorted(path.parent for path in (ROOT / "reports").glob("*/*/records.jsonl"))
+OF_ANY_SIZE = [pytest.param(run, marks=[pytest.mark.slow] * (run.parent.name == "search"), id=run.name) for run in RUNS]
 UUID = re.compile(rb"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 
 
@@ -111,7 +113,7 @@ def test_every_field_of_a_record_has_a_rule():
     assert redaction.RULED.keys() <= redaction.RECORD.keys()
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+@pytest.mark.parametrize("run", OF_ANY_SIZE)
 def test_no_uuid_host_user_or_folder_of_a_packaged_run_is_shared(run, monkeypatch):
     # Code and kernels are this checkout's, and take long.
     monkeypatch.setattr(writing, "_codes", lambda *_: ([], {}, {}))
@@ -261,6 +263,50 @@ def test_a_large_archive_and_one_that_is_not_there_are_refused(tmp_path, monkeyp
 def test_files_of_any_content_are_found_and_end_no_check(name, content, tmp_path):
     answer = checks.verify(read(shared(CPU) | {name: content}, tmp_path), "")
     assert answer.outcomes["hashes"].findings != []
+
+
+HOSTILE = (
+    *(None, True, -1, 0, 2**31, 2**63, 10**400, 1e308, 5e-324, "NaN", "Infinity", "", "\x1b[31m", "../../etc/passwd"),
+    *("\ud800", "x" * 5_000, [], {}, [[]], {"": None}, [1e308] * 5, {"p": 10**9, "unroll": -1}, [0.5] * 3),
+)
+"""Values that no run writes."""
+
+
+@pytest.mark.parametrize("run", [CPU, FAILURES])
+def test_values_that_no_run_writes_end_no_check(run, tmp_path):
+    random = np.random.default_rng(1)
+    whole = shared(run)
+    for _ in range(40):
+        records = records_of(whole)
+        entries = json.loads(whole[ENVIRONMENT])
+        stated = json.loads(whole[FACTS])
+        for place in (records[random.integers(len(records))], entries[0], stated):
+            place[str(random.choice(sorted(place)))] = HOSTILE[random.integers(len(HOSTILE))]
+        files = whole | {
+            RECORDS: b"".join(map(redaction.line, records)),
+            ENVIRONMENT: json.dumps(entries).encode(),
+            FACTS: json.dumps(stated).encode(),
+        }
+        answer = checks.verify(read(bundle.with_tree(files), tmp_path), "")
+        said = [sentence for outcome in answer.outcomes.values() for sentence in outcome.findings]
+        assert [sentence for sentence in said if "end the check" in sentence] == []
+
+
+def test_a_launch_that_no_device_has_and_axes_that_no_variant_has_prepare_nothing(tmp_path):
+    records = [fields | {"waves": 5e-324, "axes": fields["axes"] | {"p": 10**9}} for fields in records_of(shared(GPU))]
+    outcome = decided("machine code", read(with_records(shared(GPU), records), tmp_path))
+    assert any("accepts no such p here" in sentence for sentence in outcome.unchecked)
+
+
+def test_what_a_bundle_says_reaches_no_terminal_as_a_command(tmp_path):
+    stated = json.loads(shared(CPU)[FACTS])
+    stated["codes"][0]["stems"][0]["python"] = "\x1b[31mred/launch"
+    path = tmp_path / "run.zip"
+    path.write_bytes(bundle.packed(shared(CPU) | {FACTS: json.dumps(stated).encode()}))
+    answer = CliRunner().invoke(app, ["verify", str(path)])
+    assert answer.exit_code == 1
+    assert "\x1b[31mred" not in answer.output
+    assert "x1b" in answer.output
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,10 @@ CRATE = "ro-crate-metadata.json"
 NEEDED = (RECORDS, ENVIRONMENT, FACTS, TREE, CRATE)
 ENDING = ".gravbench.zip"
 
-MOST_BYTES = 512 << 20
+MOST_BYTES = 256 << 20
 """Bytes of an archive, and of all files in it together."""
+MOST_TEXT = 1 << 20
+"""Bytes of a text of code; the longest is a tenth."""
 MOST_FILES = 5_000
 MOST_RATIO = 500
 """Times that a file may be larger than what it is compressed to; records are some 10 times."""
@@ -211,6 +213,8 @@ def _refused(entries: list[zipfile.ZipInfo]) -> str | None:
             return f"{name} is encrypted"
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             return f"{name} is compressed in another way than bundles are"
+        if name.startswith("code/") and entry.file_size > MOST_TEXT:
+            return f"{name} has {entry.file_size:,} bytes, more than {MOST_TEXT:,}"
         if entry.file_size > MOST_RATIO * max(entry.compress_size, 100):
             return f"{name} is {entry.file_size:,} bytes made of {entry.compress_size:,}"
     if len(set(names)) < len(names):

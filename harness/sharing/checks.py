@@ -73,4 +73,6 @@ def verify(
         except InputError as error:
             # What a function of the core refuses is a finding of the check that asked it.
             outcomes[check.name] = Outcome(findings=[str(error)])
+        except Exception as error:  # values that nobody thought of must end no check without a word
+            outcomes[check.name] = Outcome(findings=[f"its values end the check: {error!r}"])
     return Answer(bundle.name, root, outcomes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -20,7 +21,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from gravbench.explain.recorded_kernels import launches_of
-from gravbench.explain.shape import shape_of
 from gravbench.explain.work import MOST_BODIES
 from gravbench.model import generators
 from gravbench.model.identity import cuda_tokens
@@ -30,6 +30,7 @@ from gravbench.model.record import Record
 from gravbench.model.toolkits import versions
 from gravbench.model.variant import Axes, Dtype, Variant
 from gravbench.sharing.compiling import MOST_MEMORY, MOST_SECONDS
+from gravbench.sharing.run_checks import multiprocessors_of
 from gravbench.toolkits import nvrtc
 from gravbench.toolkits.interface import cuda_options
 
@@ -86,10 +87,7 @@ class Asked:
         Raises:
             UnmodelledError: the variant cannot be prepared without a GPU.
         """
-        try:
-            multiprocessors = shape_of(record).multiprocessors
-        except UnmodelledError:
-            multiprocessors = UNKNOWN_MULTIPROCESSORS
+        multiprocessors = multiprocessors_of(record) or UNKNOWN_MULTIPROCESSORS
         axes = self.variants[record.variant].complete(record.axes)
         n = min(record.n, MOST_BODIES)
         key = record.variant, tuple(sorted(axes.items())), record.dtype, record.interaction, n, multiprocessors
@@ -177,5 +175,6 @@ def _run(lines: str, folder: Path, seconds: float) -> str:
 
 
 def compiler() -> str:
-    """Name NVRTC and its version, to the last digit where its package tells."""
-    return ", ".join([nvrtc.version(), *versions(("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"))])
+    """Name NVRTC and its version, to the last digit where its package tells, and the machine that it is for."""
+    packages = versions(("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"))
+    return ", ".join([nvrtc.version(), *packages, platform.machine()])

@@ -22,10 +22,10 @@ FEW_DIGITS = 6
 """Significant digits at which samples are rounded by hand: a clock's reading over a number of evaluations has more."""
 FEWEST = 5
 """Samples of which one can tell."""
-SHORT_SAMPLE = 0.9
-"""Of ``sample_seconds``: a single evaluation is a sample only if it lasts about as long or longer."""
-LONG_SAMPLE = 4.0
-"""Times ``sample_seconds`` that a sample of several evaluations does not last: fewer would have been enough."""
+SHORT_SAMPLE = 0.5
+"""Of ``sample_seconds``: on a GPU, a single evaluation is a sample only if it lasted as long when it was warmed up."""
+COARSE = 1e-6
+"""Seconds that a clock does not tell apart, from which on samples are few different numbers by themselves."""
 LEAST_ENERGY = 0.3
 """Of median power times time: less than the counter of any device tells, even averaged over idle time."""
 A_DAY = 86_400
@@ -34,14 +34,18 @@ A_DAY = 86_400
 def samples(bundle: Bundle) -> Outcome:
     """Look for samples that no clock gives: all equal, with few digits, or another case's."""
     findings = []
-    measured = {number: record for number, record in bundle.records.items() if record.samples_seconds}
+    taken_by = {number: record for number, record in bundle.records.items() if record.samples_seconds}
+    measured = {
+        number: record for number, record in taken_by.items() if (record.clock_resolution_seconds or 0) < COARSE
+    }
     for number, record in measured.items():
         taken = record.samples_seconds
         if len(taken) >= FEWEST and len(set(taken)) == 1:
             findings.append(f"{at(number, record)}: all {len(taken)} samples are {taken[0]!r}")
         elif len(taken) >= FEWEST and fmean(map(digits, taken)) <= FEW_DIGITS:
             findings.append(f"{at(number, record)}: samples such as {taken[0]!r} have few digits")
-    return Outcome(findings + _copied(measured), scope=counted(len(measured), "record"))
+    coarse = ["its clock is coarse, so its samples may be alike"] * (len(taken_by) - len(measured))
+    return Outcome(findings + _copied(measured), why_not(coarse, "record"), counted(len(measured), "record"))
 
 
 def digits(seconds: float) -> int:
@@ -100,11 +104,10 @@ def _time_mistakes(record: Record) -> Iterator[str]:
         return
     target = protocol.get("sample_seconds")
     lasted = record.batch * record.median_seconds
-    if isinstance(target, int | float) and len(set(record.processes)) <= 1:
-        if record.batch == 1 and lasted < SHORT_SAMPLE * target:
-            yield f"samples of one evaluation last {lasted:.3g} s, but {target:g} s were asked for"
-        if record.batch > 1 and lasted > LONG_SAMPLE * target:
-            yield f"samples of {record.batch} evaluations last {lasted:.3g} s, but {target:g} s were asked for"
+    # A host that other programs keep busy may have been slower before than it is later.
+    alone = record.device_uuid is not None and len(set(record.processes)) <= 1
+    if alone and isinstance(target, int | float) and record.batch == 1 and lasted < SHORT_SAMPLE * target:
+        yield f"samples of one evaluation last {lasted:.3g} s, but {target:g} s were asked for"
     power = median(record.power_watts) if record.power_watts else 0.0
     if record.joules is not None and power and record.joules < LEAST_ENERGY * power * record.median_seconds:
         yield f"{record.joules:.3g} J an evaluation, but {power:.0f} W for {record.median_seconds:.3g} s"
@@ -114,7 +117,8 @@ def _overlaps(bundle: Bundle) -> list[str]:
     """Say which records of one device were measured at the same time: a device has one session."""
     of_device: dict[str, list[tuple[float, int, Record]]] = defaultdict(list)
     for number, record in bundle.records.items():
-        if record.samples_seconds and (device := record.device_uuid or record.device):
+        device = record.device_uuid or record.device
+        if record.samples_seconds and device and (record.device_uuid or _is_one(device, bundle)):
             of_device[device].append((moment(record), number, record))
     findings = []
     for rows in of_device.values():
@@ -127,6 +131,12 @@ def _overlaps(bundle: Bundle) -> list[str]:
             if not again and began + _busy(record) > next_began + 1:
                 findings.append(f"{at(number, record)}: lasted beyond {at(next_number, following)} on the same device")
     return findings
+
+
+def _is_one(name: str, bundle: Bundle) -> bool:
+    """Tell whether one device alone has this name, in a run that was started once: without UUIDs, hosts look alike."""
+    named = [device for start in bundle.starts for device in start.devices if device.name == name]
+    return len(bundle.starts) == 1 and len(named) == 1
 
 
 def _busy(record: Record) -> float:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gravbench.errors import printable
 from gravbench.report.terminal.printing import heading, say, say_lines
 from gravbench.sharing.checks import Answer, every
 
@@ -41,8 +42,8 @@ def show(answer: Answer, console: Console) -> None:
     for name, outcome in answer.outcomes.items():
         more = len(outcome.findings) - MOST_FINDINGS
         rest = [f"and {more:,} more; --json prints all"] if more > 0 else []
-        say_lines(console, f"Found by {name}", [*outcome.findings[:MOST_FINDINGS], *rest])
-    unchecked = [f"{name}: {why}" for name, outcome in answer.outcomes.items() for why in outcome.unchecked]
+        say_lines(console, f"Found by {name}", [*map(printable, outcome.findings[:MOST_FINDINGS]), *rest])
+    unchecked = [printable(f"{name}: {why}") for name, outcome in answer.outcomes.items() for why in outcome.unchecked]
     say_lines(console, "Cannot be checked", unchecked)
     console.print()
     say(console, LIMITS)
