@@ -138,6 +138,9 @@ def test_texts_lose_what_names_a_machine_or_a_person(monkeypatch):
         rules.prose("see https://example.org/a/b and 3 interactions/s")
         == "see https://example.org/a/b and 3 interactions/s"
     )
+    paths = "-I/home/m/include /a:/home/m/lib file:///home/m/x.py ~m/y.cu (../m/z) p=/opt/q/ C:/r"
+    assert rules.prose(paths) == "-Iinclude a:lib x.py y.cu (z) p=q C:r"
+    assert rules.prose("at http://node3:8787/status") == "at ADDRESS"
     command = rules.command(
         "gravbench run /home/mallory/my.yaml --bodies=../x/cold.tab --scheduler tcp://10.0.0.7:8786"
     )

@@ -244,7 +244,7 @@ def read(path: Path) -> Bundle:
     files = unpacked(path)
     mistakes: list[str] = []
     records = {}
-    for number, line in enumerate(files[RECORDS].splitlines(), 1):
+    for number, line in enumerate(files[RECORDS].removesuffix(b"\n").split(b"\n"), 1):
         try:
             records[number] = Record.of_line(line)
         except ValueError as error:

@@ -21,9 +21,15 @@ from gravbench.model.record import Record
 
 UUID = re.compile(r"\b(?:(GPU|MIG)-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?:/\d+)*")
 """Of a card, or of anything else."""
-PATH = re.compile(r"""(?<![\w.:/])(?:~|\.{1,2})?/[^\s'",;:()\[\]<>]*""")
-"""An absolute path, or one that begins at the working directory or at home."""
-ADDRESS = re.compile(r"\b(?:tcp|tls|ucx|wss?)://[^\s'\",;]*")
+PATH = re.compile(
+    r"""
+    (?P<page> https://[^\s'"]*)
+    | (?: file:// | (?<=-[ILF]) | (?<![\w.~]) ) (?:~\w* | \.{1,2})? /[^\s'",;:()\[\]<>]*
+    """,
+    re.VERBOSE,
+)
+"""An absolute path, or one that begins at the working directory or at a home; and a page, which stays as it is."""
+ADDRESS = re.compile(r"\b(?:tcp|tls|ucx|wss?|http)://[^\s'\",;]*")
 """Where a process of another host listens."""
 SHORTEST_NAME = 3
 COMMON = {"root", "localhost", "localdomain", "user"}
@@ -63,7 +69,7 @@ class Redaction:
     def prose(self, text: str) -> str:
         """Replace UUIDs, the folders of paths, and the names of this host and its user."""
         text = ADDRESS.sub("ADDRESS", self.hashed(text))
-        text = PATH.sub(lambda match: match[0].rstrip("/").rpartition("/")[2] or "/", text)
+        text = PATH.sub(lambda match: match["page"] or match[0].rstrip("/").rpartition("/")[2] or "/", text)
         for name, instead in self._names.items():
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", instead, text, flags=re.IGNORECASE)
         return text

@@ -52,7 +52,7 @@ def files_of(folder: Path, variants: Mapping[str, Variant], say: Callable[[str],
     rules = redaction.Redaction(redaction.salt_of(raw, json.dumps(entries).encode()))
     # First, because it names the hosts.
     shared_entries = [rules.start(entry) for entry in entries]
-    lines = raw.splitlines()
+    lines = raw.split(b"\n")
     kept = [redaction.line(rules.record(json.loads(lines[number - 1]))) for number in read]
     records = {number: Record.of_line(line) for number, line in enumerate(kept, 1)}
     files = {RECORDS: b"".join(kept), ENVIRONMENT: json.dumps(shared_entries, indent=1).encode() + b"\n"}
@@ -230,7 +230,7 @@ def summary(files: Mapping[str, bytes]) -> list[str]:
             for text in _texts(fields.get(name)):
                 texts.setdefault(name, Counter())[text] += 1
     said = [f"{name}: {_listed(counted)}" for name, counted in sorted(texts.items())]
-    starts = json.loads(files[ENVIRONMENT])
+    starts = [{"run": json.loads(files[FACTS])["run"]}, *json.loads(files[ENVIRONMENT])]
     of_starts = [f"{name}: {json.dumps(value)}" for entry in starts for name, value in entry.items() if name != "sweep"]
     return [*lines, "", "In records:", *said, "", "Of the machine:", *of_starts]
 
