@@ -98,6 +98,14 @@ def test_a_packaged_run_is_consistent(run, tmp_path):
     assert {name: outcome.findings for name, outcome in answer.outcomes.items() if outcome.findings} == {}
 
 
+def test_a_run_that_was_continued_is_consistent(tmp_path):
+    """A start that continues a run plans its repeated anchors once more."""
+    (start,) = json.loads(shared(CPU)[ENVIRONMENT])
+    again = start | {"command": f"{start['command']} --resume", "planned": start["planned"] + 1}
+    made = read(sealed(shared(CPU) | {ENVIRONMENT: json.dumps([start, again]).encode()}), tmp_path)
+    assert checks.verify(made, "").consistent
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_every_packaged_run_is_consistent(run, tmp_path):

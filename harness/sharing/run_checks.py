@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gravbench.errors import InputError, listed
 from gravbench.explain.shape import shape_of
-from gravbench.model import derived, interaction_files, merged
+from gravbench.model import derived, interaction_files, merged, runs
 from gravbench.model.generated_bodies import is_generated
 from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.merged import Source
@@ -94,23 +94,49 @@ def plan(bundle: Bundle) -> Outcome:
     """Compare the records with the plan of the run, and count the repetitions of anchors."""
     source = bundle.run
     findings, unchecked = [], []
-    if all(start.sweep for start in bundle.starts) and bundle.starts:
-        for check in (merged.check_starts, merged.check_cases):
-            try:
-                check(source)
-            except InputError as error:
-                findings.append(str(error))
+    if bundle.starts and all(start.sweep for start in bundle.starts):
+        findings += _wrong_starts(bundle)
+        try:
+            merged.check_cases(source)
+        except InputError as error:
+            findings.append(str(error))
     else:
         unchecked.append("which cases were planned: the run is of a version that recorded only how many")
-    lacking, stated = source.lacking, bundle.facts.lacking if bundle.facts else 0
-    if lacking != stated:
-        findings.append(f"{counted(lacking, 'planned result')} without a record, but {FACTS} says {stated:,}")
-    elif lacking > 0:
+    missing, stated = lacking(source), bundle.facts.lacking if bundle.facts else 0
+    if missing != stated:
+        findings.append(f"{counted(missing, 'planned result')} without a record, but {FACTS} says {stated:,}")
+    elif missing:
         unchecked.append(
-            f"{counted(lacking, 'planned result')} without a record, as {FACTS} says: a run that was ended early "
+            f"{counted(missing, 'planned result')} without a record, as {FACTS} says: a run that was ended early "
             "looks like one from which records were removed"
         )
     return Outcome(findings + _anchors(bundle) + _twice(bundle), unchecked)
+
+
+def lacking(run: Source) -> int:
+    """Return how many planned results of a run have no record.
+
+    Of what its starts planned the least counts: a start that continues a run counts repeated anchors twice.
+    """
+    planned: dict[str | None, int] = {}
+    for start in run.starts:
+        if start.planned is not None:
+            planned[start.shard] = min(start.planned, planned.get(start.shard, start.planned))
+    without = len(run.keys.difference(record.key for record in run.records))
+    return max(sum(planned.values()) - len(runs.latest(run.records)), without, 0)
+
+
+def _wrong_starts(bundle: Bundle) -> list[str]:
+    """Say which start of the run does not agree with the list of its cases."""
+    findings = []
+    for number, start in enumerate(bundle.starts, 1):
+        if start.sweep and start.sweep.sha256 != start.sweep_sha256:
+            findings.append(f"start {number}: sweep_sha256 is not the hash of the cases and settings in sweep")
+        if start.planned is not None and start.planned < len(start.keys):
+            findings.append(
+                f"start {number}: planned is {start.planned:,}, but the sweep has {len(start.keys):,} cases"
+            )
+    return findings
 
 
 def _anchors(bundle: Bundle) -> list[str]:

@@ -28,6 +28,7 @@ from gravbench.model.variant import Variant
 from gravbench.sharing import redaction
 from gravbench.sharing.bundle import CRATE, FACTS, FORMAT, TREE, Code, Facts, KernelFact, StemTexts
 from gravbench.sharing.kernels import NO_CUDA_C, Answer, Asked, Job, compiled, compiler, number_type
+from gravbench.sharing.run_checks import lacking
 from gravbench.toolkits import nvrtc
 from gravbench.version import VERSION
 
@@ -65,7 +66,7 @@ def files_of(folder: Path, variants: Mapping[str, Variant], say: Callable[[str],
         run=rules.prose(folder.resolve().name),
         harness_version=VERSION,
         records=dict(Counter(record.status for record in records.values())),
-        lacking=lacking(folder, records, shared_entries),
+        lacking=lacking(_run(folder, records, shared_entries)),
         codes=codes,
         kernels=kernels,
         without_code=sum(record.status == "ok" and number not in trusted for number, record in records.items()),
@@ -75,8 +76,8 @@ def files_of(folder: Path, variants: Mapping[str, Variant], say: Callable[[str],
     return files | {CRATE: crate(files, facts, max(record.started for record in records.values()))}
 
 
-def lacking(folder: Path, records: Mapping[int, Record], entries: list[dict[str, Any]]) -> int:
-    """Return how many results were planned that a run has not; less than none where a plan counted less than it has.
+def _run(folder: Path, records: Mapping[int, Record], entries: list[dict[str, Any]]) -> Source:
+    """Return a run as ``merge`` reads one.
 
     Raises:
         InputError: the environment is not what ``gravbench run`` writes.
@@ -85,7 +86,7 @@ def lacking(folder: Path, records: Mapping[int, Record], entries: list[dict[str,
         starts = [Start.model_validate(entry) for entry in entries]
     except ValidationError as error:
         raise InputError(f"{folder / ENVIRONMENT}: {error.errors()[0]['msg']}") from None
-    return Source(folder, records, entries, starts, frozenset()).lacking
+    return Source(folder, records, entries, starts, frozenset())
 
 
 def _codes(
