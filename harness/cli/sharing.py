@@ -26,14 +26,14 @@ def share(
     Hosts, users, paths and the UUIDs of cards are left out or replaced. `gravbench verify` checks the file.
     """
     from gravbench.sharing import bundle
-    from gravbench.sharing import writing as made
+    from gravbench.sharing.writing import files_of, summary
 
     folder = find_run(run)
     with working(f"packing {folder}"):
-        files = made.files_of(folder, known_variants(warn), warn)
+        files = files_of(folder, known_variants(warn), warn)
     terminal = console()
     if show:
-        for line in made.summary(files):
+        for line in summary(files):
             terminal.print(line, markup=False, highlight=False, soft_wrap=True)
         return
     path = out or Path(f"{folder.resolve().name}{bundle.ENDING}")

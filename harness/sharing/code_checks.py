@@ -165,8 +165,8 @@ def _job(bundle: Bundle, fact: KernelFact, ours: Ours, *, trusted: bool) -> Job 
     asks for: comments of the other text, and what it has for other constants, are no part of the hash.
     """
     record = bundle.records.get(fact.line)
-    own = record is not None and ours.source(record) == fact.source
-    if own != trusted:
+    is_ours = record is not None and ours.source(record) == fact.source
+    if is_ours != trusted:
         return None
     name = f"{fact.source}: {fact.kernel} for {fact.architecture}"
     if record is None or record.status != "ok":
@@ -176,7 +176,7 @@ def _job(bundle: Bundle, fact: KernelFact, ours: Ours, *, trusted: bool) -> Job 
     if fact.source not in bundle.files:
         return Outcome([f"{name}: its source is not in the bundle"])
     constants = tuple(fact.constants.items())
-    if not own:
+    if not is_ours:
         return Job(bundle.text(fact.source) or "", constants, fact.dtype, fact.architecture)
     try:
         asked = ours.asked(record)

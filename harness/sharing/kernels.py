@@ -139,19 +139,18 @@ def compiled(jobs: Sequence[Job], *, trusted: bool, seconds: float = MOST_SECOND
     size = TOGETHER if trusted else 1
     batches = [todo[first : first + size] for first in range(0, len(todo), size)]
     with ThreadPoolExecutor(min(MOST_PROCESSES, os.cpu_count() or 1)) as pool:
-        asked = [[jobs[place] for place in batch] for batch in batches]
+        jobs_of_batches = [[jobs[place] for place in batch] for batch in batches]
         for batch, made in zip(
-            batches, pool.map(partial(_batch, trusted=trusted, seconds=seconds), asked), strict=True
+            batches, pool.map(partial(_batch, trusted=trusted, seconds=seconds), jobs_of_batches), strict=True
         ):
             answers |= zip(batch, made, strict=True)
     return [answers[place] for place in range(len(jobs))]
 
 
 def _batch(jobs: Sequence[Job], *, trusted: bool, seconds: float) -> list[Answer]:
-    asked = [{"source": job.source, "options": job.options, "trusted": trusted} for job in jobs]
-    lines = "".join(json.dumps(each) + "\n" for each in asked)
+    lines = [{"source": job.source, "options": job.options, "trusted": trusted} for job in jobs]
     with tempfile.TemporaryDirectory() as folder:
-        printed = _run(lines, Path(folder), seconds)
+        printed = _run("".join(json.dumps(line) + "\n" for line in lines), Path(folder), seconds)
     made = [Answer(**json.loads(line)) for line in printed.splitlines()]
     ended = Answer(refusal=f"compiling it takes more than {seconds:.0f} s or {MOST_MEMORY >> 30} GiB, or ends NVRTC")
     return [*made, *[ended] * (len(jobs) - len(made))]

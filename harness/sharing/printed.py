@@ -11,6 +11,7 @@ from rich.text import Text
 from gravbench.errors import printable
 from gravbench.report.terminal.printing import heading, say, say_lines
 from gravbench.sharing.checks import Answer, every
+from gravbench.sharing.outcome import Outcome
 
 CONSISTENT, INCONSISTENT = "CONSISTENT", "INCONSISTENT"
 MOST_FINDINGS = 5
@@ -23,10 +24,10 @@ LIMITS = (
 
 def show(answer: Answer, console: Console) -> None:
     """Print the verdict, a row for each check, the findings, and what could not be checked."""
-    found = sum(len(outcome.findings) for outcome in answer.outcomes.values())
+    number = sum(len(outcome.findings) for outcome in answer.outcomes.values())
     verdict = CONSISTENT if answer.consistent else INCONSISTENT
     heading(console, f"{verdict}: {answer.bundle}")
-    counted = f"{found:,} contradictions" if found != 1 else "1 contradiction"
+    counted = f"{number:,} contradictions" if number != 1 else "1 contradiction"
     say(console, f"{counted} in {len(answer.outcomes)} checks")
     say(console, f"root {answer.root}")
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -34,8 +35,7 @@ def show(answer: Answer, console: Console) -> None:
         table.add_column(name)
     for check in every(all_kernels=False):
         outcome = answer.outcomes[check.name]
-        found_or_not = Text("ok") if not outcome.unchecked else Text("partly", style="yellow")
-        table.add_row(check.name, Text("found", style="bold red") if outcome.findings else found_or_not, check.proves)
+        table.add_row(check.name, _word(outcome), check.proves)
     console.print(table)
     scopes = dict.fromkeys(outcome.scope for outcome in answer.outcomes.values() if outcome.scope)
     say(console, f"Looked at: {'; '.join(scopes)}")
@@ -47,6 +47,12 @@ def show(answer: Answer, console: Console) -> None:
     say_lines(console, "Cannot be checked", unchecked)
     console.print()
     say(console, LIMITS)
+
+
+def _word(outcome: Outcome) -> Text:
+    if outcome.findings:
+        return Text("found", style="bold red")
+    return Text("partly", style="yellow") if outcome.unchecked else Text("ok")
 
 
 def as_json(answer: Answer) -> dict[str, Any]:

@@ -31,17 +31,17 @@ def hashes(bundle: Bundle) -> Outcome:
     stated = tree.get("files") if isinstance(tree, dict) else None
     if not isinstance(stated, dict):
         return Outcome([f"{TREE}: no hashes of files"])
-    found = {name: merkle.digest(content) for name, content in bundle.files.items() if name != TREE}
-    findings = [f"{name}: is not in the tree" for name in sorted(found.keys() - stated.keys())]
-    findings += [f"{name}: is in the tree and not in the bundle" for name in sorted(stated.keys() - found.keys())]
+    digests = {name: merkle.digest(content) for name, content in bundle.files.items() if name != TREE}
+    findings = [f"{name}: is not in the tree" for name in sorted(digests.keys() - stated.keys())]
+    findings += [f"{name}: is in the tree and not in the bundle" for name in sorted(stated.keys() - digests.keys())]
     findings += [
         f"{name}: has another hash than the tree says"
-        for name in found
-        if name in stated and stated[name] != found[name]
+        for name in digests
+        if name in stated and stated[name] != digests[name]
     ]
     if tree.get("root") != root_of(bundle):
         findings.append(f"{TREE}: its root is not that of these files")
-    return Outcome(findings, scope=counted(len(found), "file"))
+    return Outcome(findings, scope=counted(len(digests), "file"))
 
 
 def description(bundle: Bundle) -> Outcome:
