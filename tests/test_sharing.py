@@ -287,7 +287,7 @@ HOSTILE = (
 def test_values_that_no_run_writes_end_no_check(run, tmp_path):
     random = np.random.default_rng(1)
     whole = shared(run)
-    for _ in range(40):
+    for _ in range(20):
         records = records_of(whole)
         entries = json.loads(whole[ENVIRONMENT])
         stated = json.loads(whole[FACTS])
