@@ -119,6 +119,31 @@ MUTATIONS = (
         "merge-keeps-process-numbers", "harness/model/merging.py", "records = _numbered(sources)",
         "records = [record for source in sources for record in source.records]", "test_merging.py",
     ),
+    # sharing
+    Mutation(
+        "root-without-names", "harness/sharing/merkle.py", 'b"\\0" + name.encode() + b"\\0" +', 'b"\\0" +',
+        "test_sharing.py",
+    ),
+    Mutation(
+        "cards-unhashed", "harness/sharing/redaction.py", "return UUID.sub(replaced, text)", "return text",
+        "test_sharing.py",
+    ),
+    Mutation(
+        "copies-only-in-order", "harness/sharing/measured_checks.py", 'yield ("sorted", *sorted(taken))', "pass",
+        "test_sharing.py",
+    ),
+    Mutation(
+        "text-of-a-stranger-with-headers", "harness/sharing/kernels.py",
+        "if not trusted and includes_files(job.source)", "if False", "test_sharing.py",
+    ),
+    Mutation(
+        "bound-twice-as-high", "harness/sharing/code_checks.py", "ABOVE_BOUND * most", "2 * ABOVE_BOUND * most",
+        "test_sharing.py",
+    ),
+    Mutation(
+        "links-unpacked", "harness/sharing/bundle.py", "if kind not in (0, stat.S_IFREG):", "if False:",
+        "test_sharing.py",
+    ),
     # config
     Mutation(
         "override-floats", "harness/config/override.py", "value, end, step = exact(first), exact(last), exact(by)",

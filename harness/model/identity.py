@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.model import python_code
@@ -39,6 +40,35 @@ _TOKEN = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class CodeParts:
+    """What a toolkit runs of a stem, as texts.
+
+    ``python`` is what it runs of the stem's Python (``python_code.code``), ``joined`` the joined text of CUDA C or WGSL
+    and ``generated`` the Python generated from the interaction, each None where the toolkit compiles none.
+    ``tolerance`` is the factor of the interaction on the errors that count as right, by which a result was judged.
+    ``native`` is the text of the stem in the toolkit's own language, in which a comment begins with ``#``; None where
+    it has none.
+    """
+
+    python: str
+    joined: str | None
+    generated: str | None
+    tolerance: float
+    native: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        """The hash of what runs: of tokens, not of comments and layout."""
+        return joined_sha256(
+            self.python,
+            "" if self.joined is None else "\n".join(cuda_tokens(self.joined)),
+            "" if self.generated is None else python_code.normal(self.generated),
+            repr(self.tolerance),
+            *([] if self.native is None else ["\n".join(code_lines(self.native))]),
+        )
+
+
 def code_sha256(
     stem: Path,
     toolkit: str,
@@ -48,20 +78,8 @@ def code_sha256(
     tolerance: float,
     native: str | None = None,
 ) -> str:
-    """Hash what a toolkit runs of a stem.
-
-    ``roots`` is where the modules are that the stem imports, ``joined`` the joined text of CUDA C or WGSL and
-    ``generated`` the Python generated from the interaction, each None where the toolkit compiles none. ``tolerance`` is
-    the factor of the interaction on the errors that count as right, by which a result was judged. ``native`` is the
-    text of the stem in the toolkit's own language, in which a comment begins with ``#``; None where it has none.
-    """
-    return joined_sha256(
-        python_code.code(stem, toolkit, roots),
-        "" if joined is None else "\n".join(cuda_tokens(joined)),
-        "" if generated is None else python_code.normal(generated),
-        repr(tolerance),
-        *([] if native is None else ["\n".join(code_lines(native))]),
-    )
+    """Hash what a toolkit runs of a stem: ``CodeParts``, of which ``roots`` is where the stem's modules are."""
+    return CodeParts(python_code.code(stem, toolkit, roots), joined, generated, tolerance, native).sha256
 
 
 def cuda_lines(text: str) -> list[str]:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from gravbench.errors import InputError, nearest
-from gravbench.model import files, identity, wgsl
+from gravbench.model import files, identity, python_code, wgsl
 from gravbench.model.interaction import Interaction
 from gravbench.model.python_code import Roots
 from gravbench.model.toolkits import catalogue
@@ -67,6 +67,11 @@ JOINED = {CUDA_C: cuda_source, wgsl.SUFFIX: wgsl.source}
 @files.remembered
 def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
     """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
+    return code_parts(path, toolkit, interaction).sha256
+
+
+def code_parts(path: Path, toolkit: str, interaction: Interaction) -> identity.CodeParts:
+    """Return what ``code_sha256`` is the hash of."""
     entry = catalogue()[toolkit]
     suffix = CUDA_C if entry.cuda_c else entry.suffix
     file = path.with_suffix(suffix)
@@ -74,7 +79,8 @@ def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
     joined = JOINED[suffix](file, interaction) if there and suffix in JOINED else None
     native = files.text(file) if there and suffix not in JOINED else None
     generated = interaction.python_source() if entry.python else None
-    return identity.code_sha256(path, toolkit, _roots(path), joined, generated, interaction.tolerance, native)
+    python = python_code.code(path, toolkit, _roots(path))
+    return identity.CodeParts(python, joined, generated, interaction.tolerance, native)
 
 
 def _roots(path: Path) -> Roots:

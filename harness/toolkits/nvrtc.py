@@ -18,8 +18,10 @@ class UnknownOptionError(Exception):
 
 
 @contextmanager
-def program(source: str, options: Sequence[str]) -> Iterator[tuple[Any, str]]:
+def program(source: str, options: Sequence[str], *, headers: bool = True) -> Iterator[tuple[Any, str]]:
     """Compile a text, several at the same time where several threads ask; gives the program and NVRTC's remarks.
+
+    With ``headers`` it may include those of CUDA.
 
     Raises:
         CompileError: NVRTC refuses the text.
@@ -29,7 +31,7 @@ def program(source: str, options: Sequence[str]) -> Iterator[tuple[Any, str]]:
     """
     from cuda.bindings import nvrtc
 
-    options = [*options, *include_options()]
+    options = [*options, *(include_options() if headers else ())]
     _, handle = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     try:
         (error,) = nvrtc.nvrtcCompileProgram(handle, len(options), [option.encode() for option in options])

@@ -1,0 +1,69 @@
+"""The commands that pack a run for others and check what others packed: share, verify."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gravbench.cli import completion
+from gravbench.cli.folders import known_variants
+from gravbench.cli.options import READ, AsJson, app, console, find_run, linked, warn, working, writing
+
+
+@app.command(rich_help_panel=READ)
+def share(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder or name of a run.", autocompletion=completion.runs)],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write this file (default: NAME.gravbench.zip).")
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print what would be shared, and write nothing.")] = False,
+) -> None:
+    """Pack a run for others: records with all samples, environment, code as compiled, and hashes of binaries.
+
+    Hosts, users, paths and the UUIDs of cards are left out or replaced. `gravbench verify` checks the file.
+    """
+    from gravbench.sharing import bundle
+    from gravbench.sharing.writing import files_of, summary
+
+    folder = find_run(run)
+    with working(f"packing {folder}"):
+        files = files_of(folder, known_variants(warn), warn)
+    terminal = console()
+    if show:
+        for line in summary(files):
+            terminal.print(line, markup=False, highlight=False, soft_wrap=True)
+        return
+    path = out or Path(f"{folder.resolve().name}{bundle.ENDING}")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    root = bundle.write(path, files)
+    terminal.print("wrote ", linked(str(path), path), f", {path.stat().st_size / 1e6:.1f} MB", sep="", soft_wrap=True)
+    terminal.print(f"root {root}", markup=False, highlight=False, soft_wrap=True)
+    terminal.print(f"Check it: gravbench verify {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command(rich_help_panel=READ)
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A file that `gravbench share` wrote.")],
+    all_kernels: Annotated[
+        bool, typer.Option("--all-kernels", help="Compile all kernels, not only 40 that are chosen at random.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a shared run without its GPU: hashes, arithmetic, plan, devices, samples, times, rates and code.
+
+    Exit code 1 if any two statements contradict each other, 0 if none do; what cannot be checked is listed.
+    """
+    from gravbench.sharing import bundle, checks, printed
+
+    read = bundle.read(file)
+    with working("checking") as say:
+        answer = checks.verify(read, bundle.root_of(read), all_kernels=all_kernels, say=say)
+    if as_json:
+        typer.echo(json.dumps(printed.as_json(answer), indent=1))
+    else:
+        printed.show(answer, console())
+    raise typer.Exit(0 if answer.consistent else 1)

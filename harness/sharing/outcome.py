@@ -1,0 +1,35 @@
+"""What a check found, what it could not decide, and how much it looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gravbench.model.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``findings`` are contradictions, ``unchecked`` what could not be decided and why, ``scope`` how much was."""
+
+    findings: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    scope: str = ""
+
+
+def at(number: int, record: Record) -> str:
+    """Name a record by its line and its case."""
+    return f"line {number} ({record.label})"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: ``1 record``, ``2 records``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def why_not(reasons: Iterable[str], noun: str) -> list[str]:
+    """Count equal reasons: ``12 records: the toolkit compiles no CUDA C``."""
+    counts: dict[str, int] = {}
+    for reason in reasons:
+        counts[reason] = counts.get(reason, 0) + 1
+    return [f"{counted(count, noun)}: {reason}" for reason, count in counts.items()]

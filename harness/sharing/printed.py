@@ -1,0 +1,68 @@
+"""The answer of ``gravbench verify`` on one screen, the verdict first, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gravbench.errors import printable
+from gravbench.report.terminal.printing import heading, say, say_lines
+from gravbench.sharing.checks import Answer, every
+from gravbench.sharing.outcome import Outcome
+
+CONSISTENT, INCONSISTENT = "CONSISTENT", "INCONSISTENT"
+MOST_FINDINGS = 5
+"""Of one check, that are shown on a terminal; JSON has all."""
+LIMITS = (
+    "Consistent means that no check found a contradiction. It does not say that the card was there: records that were "
+    "made up with care, by this code, would pass. docs/how-to/share.md lists what cannot be found."
+)
+
+
+def show(answer: Answer, console: Console) -> None:
+    """Print the verdict, a row for each check, the findings, and what could not be checked."""
+    number = sum(len(outcome.findings) for outcome in answer.outcomes.values())
+    verdict = CONSISTENT if answer.consistent else INCONSISTENT
+    heading(console, f"{verdict}: {answer.bundle}")
+    counted = f"{number:,} contradictions" if number != 1 else "1 contradiction"
+    say(console, f"{counted} in {len(answer.outcomes)} checks")
+    say(console, f"root {answer.root}")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("check", "answer", "what it proves where it finds nothing"):
+        table.add_column(name)
+    for check in every(all_kernels=False):
+        outcome = answer.outcomes[check.name]
+        table.add_row(check.name, _word(outcome), check.proves)
+    console.print(table)
+    scopes = dict.fromkeys(outcome.scope for outcome in answer.outcomes.values() if outcome.scope)
+    say(console, f"Looked at: {'; '.join(scopes)}")
+    for name, outcome in answer.outcomes.items():
+        more = len(outcome.findings) - MOST_FINDINGS
+        rest = [f"and {more:,} more; --json prints all"] if more > 0 else []
+        say_lines(console, f"Found by {name}", [*map(printable, outcome.findings[:MOST_FINDINGS]), *rest])
+    unchecked = [printable(f"{name}: {why}") for name, outcome in answer.outcomes.items() for why in outcome.unchecked]
+    say_lines(console, "Cannot be checked", unchecked)
+    console.print()
+    say(console, LIMITS)
+
+
+def _word(outcome: Outcome) -> Text:
+    if outcome.findings:
+        return Text("found", style="bold red")
+    return Text("partly", style="yellow") if outcome.unchecked else Text("ok")
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """Return the answer for programs."""
+    return {
+        "bundle": answer.bundle,
+        "root": answer.root,
+        "consistent": answer.consistent,
+        "checks": {
+            name: {"findings": outcome.findings, "unchecked": outcome.unchecked, "scope": outcome.scope}
+            for name, outcome in answer.outcomes.items()
+        },
+    }
