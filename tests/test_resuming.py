@@ -228,6 +228,13 @@ def test_an_anchor_without_its_first_measurement_is_measured_again(folder):
     assert todo.reused == len(lines) - 1
 
 
+def test_an_anchor_that_is_taken_over_and_repeated_is_planned_once(folder):
+    done, sweep = RecordFile(folder).read(), load("tiny.yaml")
+    todo = plan(sweep, [PROCESSOR], None, done)
+    assert {record.key for record in done} & {task.case.key for task in todo.tasks}
+    assert todo.planned == len({case.key for case in sweep.cases})
+
+
 @pytest.mark.parametrize(
     "false",
     [{"error_max": 0.01, "error_magnitude_max": 0.01}, {"bodies_sha256": "0" * 64}, {"ci_low": 1e-9}],

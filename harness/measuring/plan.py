@@ -38,7 +38,8 @@ class Plan:
 
     measure: Measure
     tasks: list[Task] = field(default_factory=list)
-    reused: int = 0
+    reused_tasks: set[tuple[str, str]] = field(default_factory=set)
+    """Their identities. An anchor among them is still repeated."""
     processes: int = 0
     contests: dict[Kind, list[Case]] = field(default_factory=dict)
     known: list[Record] = field(default_factory=list)
@@ -48,7 +49,12 @@ class Plan:
     @property
     def planned(self) -> int:
         """How many results there are when it has run: one for each case on each device, those reused included."""
-        return self.reused + len({task.identity for task in self.tasks})
+        return len(self.reused_tasks | {task.identity for task in self.tasks})
+
+    @property
+    def reused(self) -> int:
+        """How many results of an earlier run it takes over."""
+        return len(self.reused_tasks)
 
     @property
     def estimates(self) -> list[float]:
@@ -99,7 +105,7 @@ def plan(
 
     for device, tasks in by_device.items():
         missing = [task for task in tasks if task.identity not in finished]
-        result.reused += len(tasks) - len(missing)
+        result.reused_tasks |= {task.identity for task in tasks if task.identity in finished}
         done = {task.case.key for task in tasks} - {task.case.key for task in missing}
         result.known += [record for record in usable if record.key in done]
         if anchors and len(missing) > 1:
