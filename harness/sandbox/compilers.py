@@ -52,7 +52,7 @@ def compile_cuda_with_remarks(
     """
     library, headers = nvrtc_files()
     options = [f"-arch={architecture}", *flags, *(f"-I{folder}" for folder in headers)]
-    command = [sys.executable, "-I", "-S", NVRTC, library, *options]
+    command: list[str | Path] = [sys.executable, "-I", "-S", NVRTC, library, *options]
     ended = run_confined(
         command, stdin=text.encode(), readable=[NVRTC, library.parent, *headers, *python_files()], limits=limits
     )
@@ -73,7 +73,7 @@ def compile_host(
         InputError: g++ is missing.
     """
     made = folder.resolve() / "made"
-    command = [compiler(), beside(), *options, "-o", made, "-x", "c++", "-"]
+    command: list[str | Path] = [compiler(), beside(), *options, "-o", made, "-x", "c++", "-"]
     ended = run_confined(
         command, stdin=text.encode(), readable=[*toolchain(), *readable], writable=folder, limits=limits
     )
