@@ -1,19 +1,30 @@
 """Entries: how they are read, that what is wrong with one is found and explained, and that variants make right ones."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from conftest import ROOT
+from conftest import ROOT, flat
+from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.judging import judgement
+from gravbench.explain.ledger import ledger
+from gravbench.explain.recorded_kernels import asked_of
+from gravbench.judging import emulating, judgement
+from gravbench.judging.cost import NoCostError, cost_of
 from gravbench.judging.emulating import EmulatedLauncher
 from gravbench.judging.entry import entry_of, read
 from gravbench.judging.export import NoEntryError, _recorded, exported
 from gravbench.judging.expressions import Expression
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
+from gravbench.sandbox import confined
+from gravbench.sandbox.confined import Protections
 
 ENTRIES = ROOT / "tests" / "entries"
 RIGHT = (ENTRIES / "right.cu").read_text("utf-8")
@@ -45,36 +56,83 @@ def judged(text, sizes=(129,)):
 # How an entry is read
 
 HEADS = {
-    "no head": (("/* gravbench entry", "/* entry"), "begins with \"/* entry\"; accepted: a file that begins with /* gravbench"),
+    "no head": (
+        ("/* gravbench entry", "/* entry"),
+        'begins with "/* entry"; accepted: a file that begins with /* gravbench',
+    ),
     "no end": (("*/", ""), "the head has no end; accepted: "),
     "no YAML": (("rung: tiled", "rung: [tiled"), "line 9: invalid YAML: "),
-    "unknown key": (("rung: tiled", "rungs: tiled"), 'line 9: unknown key "rungs"; did you mean rung? accepted: kernels'),
-    "unknown key of a kernel": (("    block: P", "    blocks: P"), 'line 5: unknown key "blocks"; did you mean block? '),
-    "missing key": (("constants: {P: 64}", "precision: float32"), 'line 4: grid is "ceil_div(n, P)", which names "P"; accepted: n'),
-    "no arrays": (("arrays: {bodies: bodies, accelerations: accelerations}\n", ""), "line 2: the key arrays is missing"),
-    "wrong layout": (("{bodies: bodies,", "{bodies: body,"), 'line 8: arrays.bodies.layout is "body"; did you mean bodies? '),
-    "no input": (("{bodies: bodies,", "{bodies: x,"), "line 8: the layouts of what is read are x; accepted: bodies or x, y"),
-    "layout twice": (("{bodies: bodies,", "{bodies: bodies, b: bodies,"), "line 8: bodies and b are both bodies; accepted: one"),
-    "size of bodies": (("bodies: bodies,", "bodies: {layout: bodies, bytes: 4},"), "accepted: bytes with the layout scratch, and with"),
+    "unknown key": (
+        ("rung: tiled", "rungs: tiled"),
+        'line 9: unknown key "rungs"; did you mean rung? accepted: kernels',
+    ),
+    "unknown key of a kernel": (
+        ("    block: P", "    blocks: P"),
+        'line 5: unknown key "blocks"; did you mean block? ',
+    ),
+    "missing key": (
+        ("constants: {P: 64}", "precision: float32"),
+        'line 4: grid is "ceil_div(n, P)", which names "P"; accepted: n',
+    ),
+    "no arrays": (
+        ("arrays: {bodies: bodies, accelerations: accelerations}\n", ""),
+        "line 2: the key arrays is missing",
+    ),
+    "wrong layout": (
+        ("{bodies: bodies,", "{bodies: body,"),
+        'line 8: arrays.bodies.layout is "body"; did you mean bodies? ',
+    ),
+    "no input": (
+        ("{bodies: bodies,", "{bodies: x,"),
+        "line 8: the layouts of what is read are x; accepted: bodies or x, y",
+    ),
+    "layout twice": (
+        ("{bodies: bodies,", "{bodies: bodies, b: bodies,"),
+        "line 8: bodies and b are both bodies; accepted: one",
+    ),
+    "size of bodies": (
+        ("bodies: bodies,", "bodies: {layout: bodies, bytes: 4},"),
+        "accepted: bytes with the layout scratch, and with",
+    ),
     "reserved name": (("{P: 64}", "{P: 64, n: 3}"), "line 7: n has another meaning; accepted: another name"),
-    "wrong name": (("{P: 64}", "{P: 64, __x: 3}"), "accepted: a name of letters, digits and _ that does not begin with __"),
+    "wrong name": (
+        ("{P: 64}", "{P: 64, __x: 3}"),
+        "accepted: a name of letters, digits and _ that does not begin with __",
+    ),
     "wrong constant": (("{P: 64}", "{P: 64.5}"), "line 7: constants.P is 64.5; accepted: a whole number"),
-    "large constant": (("{P: 64}", "{P: 99999999999}"), "line 7: constants.P is 99999999999; accepted: up to 2147483647"),
+    "large constant": (
+        ("{P: 64}", "{P: 99999999999}"),
+        "line 7: constants.P is 99999999999; accepted: up to 2147483647",
+    ),
     "wrong precision": (("rung: tiled", "precision: half"), 'precision is "half"; accepted: float32, float64'),
     "wrong error": (("rung: tiled", "error: 0.5"), "line 9: error is 0.5; accepted: up to 0.1"),
-    "no kernel": (("name: pull", "name: pul"), 'no extern "C" __global__ kernel pul; did you mean pull? accepted: pull'),
+    "no kernel": (
+        ("name: pull", "name: pul"),
+        'no extern "C" __global__ kernel pul; did you mean pull? accepted: pull',
+    ),
     "too many extents": (("block: P", "block: [P, 1, 1]"), "line 5: kernels.0.block is ['P', 1, 1]; accepted: up to 2"),
-    "no extent": (("block: P", "block: 1.5"), "line 5: kernels.0.block.0 is 1.5; accepted: an expression of whole numbers"),
+    "no extent": (
+        ("block: P", "block: 1.5"),
+        "line 5: kernels.0.block.0 is 1.5; accepted: an expression of whole numbers",
+    ),
     "unknown argument": (("[bodies,", "[body,"), 'line 6: argument "body"; did you mean bodies? accepted: bodies, acc'),
-    "call": (("ceil_div(n, P)", "exit(n)"), 'line 4: grid is "exit(n)", which is not accepted; accepted: whole numbers, names'),
-    "power": (("ceil_div(n, P)", "n ** P"), 'line 4: grid is "n ** P", which is not accepted; accepted: whole numbers, names'),
-    "attribute": (("ceil_div(n, P)", "n.real"), 'which is not accepted; accepted: whole numbers, names'),
-    "truth": (("ceil_div(n, P)", "'True'"), 'which is not accepted; accepted: whole numbers, names'),
+    "call": (("ceil_div(n, P)", "exit(n)"), 'line 4: grid is "exit(n)", which names "exit"; accepted: ceil_div'),
+    "power": (
+        ("ceil_div(n, P)", "n ** P"),
+        'line 4: grid is "n ** P", which is not accepted; accepted: whole numbers, names',
+    ),
+    "attribute": (("ceil_div(n, P)", "n.real"), "which is not accepted; accepted: whole numbers, names"),
+    "truth": (("ceil_div(n, P)", "'True'"), "which is not accepted; accepted: whole numbers, names"),
     "no expression": (("ceil_div(n, P)", "n +"), 'line 4: grid is "n +", which is no expression; accepted: '),
     "long expression": (("ceil_div(n, P)", "n" + " + 1" * 99), "accepted: up to 200 characters"),
-    "braces": (("  - name: pull\n    grid: ceil_div(n, P)\n", "  - {name: pull, grid: ceil_div(n, P), block: 1}\n  - name: pull\n"),
-               "an expression with a comma needs quotes within braces"),
-}  # fmt: skip
+    "braces": (
+        (
+            "  - name: pull\n    grid: ceil_div(n, P)\n",
+            "  - {name: pull, grid: ceil_div(n, P), block: 1}\n  - name: pull\n",
+        ),
+        "an expression with a comma needs quotes within braces",
+    ),
+}
 
 
 @pytest.mark.parametrize(("replaced", "sentence"), HEADS.values(), ids=HEADS)
@@ -94,14 +152,30 @@ def test_all_mistakes_of_a_head_are_said_at_once():
 @pytest.mark.parametrize(
     ("replaced", "n", "sentence"),
     [
-        (("ceil_div(n, P)", "n // P"), 5, "line 3: pull at n = 5 has a grid of 0 x 1; accepted: 1 to 2147483647 x 1 to 65535"),
-        (("block: P", "block: [P, n]"), 99, "line 3: pull at n = 99 has blocks of 64 x 99; accepted: 1 to 1024 threads"),
-        (("block: P", "block: P\n    shared: 4 * n"), 99999, "has 399996 bytes of shared memory; accepted: 0 to 232448"),
+        (
+            ("ceil_div(n, P)", "n // P"),
+            5,
+            "line 3: pull at n = 5 has a grid of 0 x 1; accepted: 1 to 2147483647 x 1 to 65535",
+        ),
+        (
+            ("block: P", "block: [P, n]"),
+            99,
+            "line 3: pull at n = 99 has blocks of 64 x 99; accepted: 1 to 1024 threads",
+        ),
+        (
+            ("block: P", "block: P\n    shared: 4 * n"),
+            99999,
+            "has 399996 bytes of shared memory; accepted: 0 to 232448",
+        ),
         (("n, eps2", "n * n, eps2"), 99999, "has the argument 9999800001; accepted: numbers of 32 bits"),
-        (("ceil_div(n, P)", "n // (P - 64)"), 5, "which cannot be computed for n = 5, P = 64: integer division or modulo by zero"),
+        (
+            ("ceil_div(n, P)", "n // (P - 64)"),
+            5,
+            "which cannot be computed for n = 5, P = 64: integer division or modulo by zero",
+        ),
         (("ceil_div(n, P)", "*".join(["n"] * 9)), 9999, "the number is too large"),
     ],
-)  # fmt: skip
+)
 def test_what_is_beyond_a_limit_for_an_n_is_a_sentence(replaced, n, sentence):
     entry = entry_of(Path("kernel.cu"), changed(replaced))
     with pytest.raises(InputError, match=re.escape(sentence)):
@@ -142,6 +216,7 @@ WRONG = {
     "softening squared": ([("+ eps2);", "+ eps2 * eps2);")], "the softening is squared twice"),
     "root of the softening": ([("+ eps2);", "+ sqrtf(eps2));")], "the softening is the root of eps2"),
     "softening forgotten": ([("+ eps2);", ");")], "are NaN or infinite: without softening"),
+    "softening slightly off": ([("+ eps2);", "+ 1.0002f * eps2);")], "eps2 is 1.0002"),
     "masses left out": ([("other.w * ", "")], "the masses are left out"),
     "own mass": ([("other.w * ", "self.w * ")], "the mass is that of the body that is pulled"),
     "force": ([("{ax, ay, az, 0}", "{self.w * ax, self.w * ay, self.w * az, 0}")], "it is the force"),
@@ -150,7 +225,10 @@ WRONG = {
     "one coordinate": ([("az += weight * dz", "az += weight * dz * dz")], "only az is wrong"),
     "power": ([(WEIGHT, "other.w * inverse * inverse")], "a pull is the distance times 1 / r^2"),
     "twice": ([("{ax, ay, az, 0}", "{2 * ax, 2 * ay, 2 * az, 0}")], "all accelerations are 2 times as large"),
-    "half of the pairs": ([("ax += weight", "if (first + k > i) break;\n ax += weight")], "pulled only by those before it"),
+    "half of the pairs": (
+        [("ax += weight", "if (first + k > i) break;\n ax += weight")],
+        "pulled only by those before it",
+    ),
     "rows not written": ([("i < n)", "i < n - 1)")], "rows 128 (1 of 129) were not written"),
     "grid too small": ([("ceil_div(n, P)\n", "n // P\n")], "rows 128 (1 of 129) were not written"),
     "next row": ([("accelerations[i] =", "accelerations[(i + 1) % n] =")], "in the row behind that of its body"),
@@ -163,9 +241,9 @@ WRONG = {
     ),
     "half roots": (
         [(WEIGHT, "other.w * inverse * inverse * (8193 * inverse - (8193 * inverse - inverse))")],
-        "are those of half precision",
+        "are of a size that half precision leads to",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("replaced", "cause"), WRONG.values(), ids=WRONG)
@@ -211,6 +289,35 @@ def test_the_bodies_of_each_launch_and_each_judgement_are_new():
     assert judgement.judge(entry, EmulatedLauncher(), [1]).seed != judgement.judge(entry, EmulatedLauncher(), [1]).seed
 
 
+FAULTS = {
+    "no barrier before": ([("        __syncthreads();\n", "")], "race", (22, 18), "without a barrier"),
+    "no barrier behind": ([("__syncthreads();  // before", "// before")], "race", (18, 22), "without a barrier"),
+    "beyond an array": ([("min(i, n - 1)", "i")], "bounds", (15,), "which has 129 rows"),
+    "row behind the last": ([("i < n)", "i <= n)")], "bounds", (32,), "which has 129 rows"),
+    "some threads at a barrier": (
+        [("    for (int first", "    if (i < n) for (int first")],
+        "barrier",
+        (19,),
+        "waits at __syncthreads",
+    ),
+    "without an end": ([("first += P", "first += 0")], "time", (), "s"),
+    "unknown function": ([("rsqrtf(", "printing(")], "unknown function", (24,), "printing"),
+    "a file": ([("rung: tiled\n*/", '*/\n#include "/etc/passwd"')], "compile", (10,), "/etc/passwd"),
+}
+
+
+@pytest.mark.parametrize(("replaced", "kind", "lines", "said"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_named_with_its_line_and_thread(replaced, kind, lines, said, monkeypatch):
+    monkeypatch.setattr(emulating, "LIMITS", replace(emulating.LIMITS, seconds=2))
+    (size,) = judged(changed(*replaced), (129, 200)).sizes  # nothing is launched behind a fault
+    assert not size.right
+    assert size.fault.kind == kind
+    assert said in size.fault.sentence
+    assert size.fault.line in (lines or (None, size.fault.line))
+    if kind in ("race", "bounds"):
+        assert size.fault.thread is not None
+
+
 # Variants as entries
 
 
@@ -231,7 +338,7 @@ def test_the_head_of_an_exported_variant_launches_as_the_variant_does(name):
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in DIRECT if name != "split"],
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in DIRECT],
 )
 def test_every_direct_variant_is_accepted_as_an_entry(name):
     entry = entry_of(Path(f"{name}.cu"), exported(VARIANTS[name]))
@@ -245,3 +352,123 @@ def test_every_direct_variant_is_accepted_as_an_entry(name):
 def test_what_cannot_be_an_entry_says_why(name, why):
     with pytest.raises(NoEntryError, match=why):
         exported(VARIANTS[name])
+
+
+# What it costs
+
+
+def test_the_cost_of_an_exported_variant_is_that_of_its_ledger():
+    entry = entry_of(Path("symmetric.cu"), exported(VARIANTS["symmetric"]))
+    axes = VARIANTS["symmetric"].complete({"r": 8})
+    kernels = asked_of(VARIANTS["symmetric"], axes, "float32", find(GRAVITY))
+    known = ledger(VARIANTS["symmetric"], kernels, "float32", find(GRAVITY), "sm_90")
+    cost = cost_of(entry)
+    assert (cost.slots, cost.registers, cost.spilled) == (known.inner[0].slots, known.registers, known.spilled)
+    assert cost.occupancy == known.occupancy
+
+
+def test_loads_are_counted_by_the_memory_that_they_are_from():
+    tiled, naive = (cost_of(entry_of(Path("x.cu"), exported(VARIANTS[name]))) for name in ("tiled", "naive"))
+    assert (tiled.shared_loads, tiled.global_loads) == (1, 0)
+    assert (naive.shared_loads, naive.global_loads) == (0, 4)
+    assert (
+        cost_of(entry_of(Path("x.cu"), changed(("    block: P", "    block: P\n    shared: 60000")))).occupancy.blocks
+        == 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("replaced", "said"),
+    [
+        (("rsqrtf(", "1 + ("), "no loop with a reciprocal square root"),
+        (('extern "C" ', ""), "the machine code has no kernel pull; accepted: extern"),
+        (("rsqrtf(", "printing("), 'kernel.cu, line 24: identifier "printing" is undefined'),
+        (("rung: tiled\n*/", '*/\n#include "/etc/passwd"'), "line 10: cannot open source file"),
+    ],
+)
+def test_a_cost_that_is_not_known_has_a_reason(replaced, said):
+    with pytest.raises(NoCostError, match=re.escape(said)):
+        cost_of(entry_of(Path("x.cu"), changed(replaced)))
+
+
+# The command
+
+
+def command(*words, columns=80):
+    return CliRunner().invoke(app, ["judge", *map(str, words)], env={"COLUMNS": str(columns)})
+
+
+def test_a_right_entry_is_one_screen_and_code_0(tmp_path):
+    done = command(ENTRIES / "right.cu", "--emulate", "--n", "1,65", "--seed", SEED, "--html", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("right.cu: right ")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert re.search(r"^ *65  right +\d\.\de-07 +\d\.\de-06", done.stdout, re.MULTILINE)
+    assert re.search(r"^right.cu +16\.\d+ +0 +1 +32 +0 +64 of 64", done.stdout, re.MULTILINE)
+    assert re.search(r"^tiled +14\.\d+ ", done.stdout, re.MULTILINE)
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "<h1>gravbench judge: right.cu</h1>" in page
+    assert "<td>right</td>" in page
+    assert "<script" not in page
+
+
+def test_a_wrong_entry_is_code_1_and_says_why_in_every_form(tmp_path):
+    (tmp_path / "<b>.cu").write_text(changed(("other.w * ", "")))
+    words = tmp_path / "<b>.cu", "--emulate", "--n", "65", "--seed", SEED
+    done = command(*words)
+    assert done.exit_code == 1
+    assert "n = 65: the masses are left out; largest error" in flat(done.stdout)
+    assert "wrong rows: 0-64 (65 of 65)" in flat(done.stdout)
+    told = command(*words, "--json", "--rung", "naive", "--html", tmp_path / "page.html")
+    assert told.exit_code == 1
+    content = json.loads(told.stdout)
+    assert (content["verdict"], content["seed"]) == ("wrong", SEED)
+    assert content["sizes"][0]["cause"] == "the masses are left out"
+    assert content["sizes"][0]["error_max"] > content["sizes"][0]["accepted_max"]
+    assert [cost["kernel"] for cost in content["costs"]] == ["<b>.cu", "naive"]
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "&lt;b&gt;.cu: wrong" in page
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([ENTRIES / "right.cu"], "judge runs an entry on the processor alone; accepted: gravbench judge"),
+        (["missing.cu", "--emulate"], "missing.cu: cannot be read: No such file"),
+        ([ENTRIES / "right.cu", "--emulate", "--n", "0"], "--n 0; accepted: 1 to 8192"),
+        ([ENTRIES / "right.cu", "--emulate", "--n", "1e5"], "--n 100000; accepted: 1 to 8192"),
+        ([ENTRIES / "right.cu", "--emulate", "--n", "few"], "--n few: few is no whole number"),
+        ([ENTRIES / "right.cu", "--emulate", "--rung", "tilde"], "--rung tilde is not a variant; did you mean tiled?"),
+        (
+            [ROOT / "variants" / "all_pairs" / "tiled.cu", "--emulate"],
+            "accepted: a file that begins with /* gravbench entry",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_one_sentence(words, said):
+    done = command(*words)
+    assert isinstance(done.exception, InputError)
+    assert said in str(done.exception)
+
+
+def test_what_the_system_does_not_protect_is_said_before_anything_runs(monkeypatch):
+    lacking = Protections("", "namespaces", "namespaces", "limits", "clock")
+    monkeypatch.setattr(confined, "protections", lambda: lacking)
+
+    def judge(*_):
+        raise InputError("it ran")
+
+    monkeypatch.setattr(judgement, "judge", judge)
+    done = command(ENTRIES / "right.cu", "--emulate")
+    assert str(done.exception) == "it ran"
+    assert "this system does not protect files" in done.stderr
+
+
+def test_source_writes_an_entry_for_gravity_alone():
+    done = CliRunner().invoke(app, ["source", "tiled", "--entry"])
+    assert done.stdout == exported(VARIANTS["tiled"])
+    refused = CliRunner().invoke(app, ["source", "tiled", "--entry", "--interaction", "hermite"])
+    assert str(refused.exception) == "--entry: an entry computes gravity, not hermite; accepted: gravity"
