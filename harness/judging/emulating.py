@@ -14,7 +14,8 @@ from gravbench.sandbox.confined import Limits
 
 LIMITS = Limits(seconds=60, memory_bytes=2 << 30, processes=1, file_bytes=1 << 30)
 """Of the launches for one number of bodies."""
-NO_INSTRUCTION = re.compile(r'\basm\s*(?:volatile\s*)?\(\s*""\s*:[^;"]*(?:"[^;"]*"[^;"]*)*\)\s*;')
+ASSEMBLY = re.compile(r"\basm\b")
+NO_INSTRUCTION = re.compile(r'asm\s*(?:volatile\s*)?\(\s*""\s*:[^"]*(?:"[^"]*"[^"]*)*\)\s*')
 """Assembly without an instruction, which only keeps the compiler from moving numbers."""
 
 
@@ -31,7 +32,7 @@ class EmulatedLauncher:
         """
         turns = range(len(bodies))
         emulated = emulate(
-            NO_INSTRUCTION.sub(lambda match: ";" + "\n" * match[0].count("\n"), entry.text),
+            without_idle_assembly(entry.text),
             {name: str(value) for name, value in entry.defines.items()},
             arrays_of(entry, bodies),
             [suffixed(name, turn) for turn in turns for name in entry.outputs],
@@ -42,3 +43,13 @@ class EmulatedLauncher:
         if emulated.fault is not None:
             return Answer([], emulated.fault)
         return Answer(accelerations_of(entry, emulated.arrays, len(bodies)))
+
+
+def without_idle_assembly(text: str) -> str:
+    """Return a text whose statements of assembly without an instruction are empty, on as many lines."""
+    statements = text.split(";")
+    for number, statement in enumerate(statements):
+        begin = ASSEMBLY.search(statement)
+        if begin and NO_INSTRUCTION.fullmatch(statement, begin.start()):
+            statements[number] = statement[: begin.start()] + "\n" * statement.count("\n", begin.start())
+    return ";".join(statements)
