@@ -1,5 +1,6 @@
 """The emulated program: what is wrong with a kernel is found with its line and thread, and what is right agrees."""
 
+import platform
 import re
 import sys
 import time
@@ -15,7 +16,7 @@ from gravbench.emulation.emulated import Launch, emulate
 from gravbench.errors import InputError
 from gravbench.model import generators
 from gravbench.model.variant import discover
-from gravbench.sandbox.confined import Limits
+from gravbench.sandbox.confined import Limits, protections
 from gravbench.verifying import comparing
 
 pytestmark = pytest.mark.skipif(
@@ -407,6 +408,32 @@ def test_an_entry_cannot_switch_off_what_checks_it(text, said):
     assert said in fault.sentence
 
 
+RAW_CALLS = """
+static const unsigned char code[] __attribute__((section(".text.code"), aligned(16))) = {
+    0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x31, 0xd2, 0x0f, 0x05, 0xc3};  // eax = edi, ..., syscall, ret
+extern "C" __global__ void kernel(const float4* rows, float* out, int* count, int n) {
+    if (blockIdx.x || threadIdx.x) return;
+    const auto call = reinterpret_cast<long (*)(long, long, long)>(reinterpret_cast<long>(code));
+    out[0] = call(39, 0, 0);  // getpid: the machine code works
+    out[1] = call(2, reinterpret_cast<long>("/etc/passwd"), 0);  // open
+    out[2] = call(85, reinterpret_cast<long>("/tmp/made by an entry"), 0600);  // creat
+    out[3] = call(41, 2, 1);  // socket
+    out[4] = call(57, 0, 0);  // fork
+    out[5] = call(62, -1, 9);  // kill
+}
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code of x86-64")
+def test_an_entry_with_machine_code_of_its_own_reaches_no_file_no_network_and_no_process():
+    if missing := protections().missing:
+        pytest.skip(missing[0])
+    done = evaluate(RAW_CALLS)
+    assert done.fault is None
+    assert done.arrays["out"][0] > 0
+    assert (done.arrays["out"][1:6] < 0).all(), done.arrays["out"][:6]
+
+
 def test_a_second_launch_sees_the_first_and_the_program_is_compiled_once():
     source = body("    if (OFFSET) out[i] += count[0];\n") + (
         'extern "C" __global__ void first(float* out, int* count) {\n'
@@ -468,7 +495,9 @@ def test_variants_raise_no_alarm_and_agree_with_the_float64_direct_sum(name, n):
     for _ in range(prepared.cycle):
         prepared.launch()
         accelerations = prepared.accelerations
-        results.append(np.column_stack(accelerations) if isinstance(accelerations, tuple) else accelerations[:, :3])
+        results.append(
+            np.column_stack(accelerations) if isinstance(accelerations, tuple) else accelerations[:, :3].copy()
+        )
     expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     errors = comparing.compare(np.mean(results, axis=0), expected)
     assert comparing.objection_to(errors, variant.accepted("float32", axes)) is None
