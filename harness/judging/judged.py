@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from gravbench.judging.cost import ARCHITECTURE, Cost, NoCostError, cost_of
+from gravbench.errors import printable
+from gravbench.judging.cost import ARCHITECTURE, Cost, NoCostError, RefusedError, cost_of
 from gravbench.judging.entry import Entry, entry_of
 from gravbench.judging.export import NoEntryError, exported
 from gravbench.judging.judgement import LAUNCHES, Judgement, Sized
@@ -27,16 +28,20 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 
 @dataclass(frozen=True)
 class Costed:
-    """The name of an entry or of its rung, and what an interaction of it costs, or why that is not known."""
+    """The name of an entry or of its rung, and what an interaction of it costs, or why that is not known.
+
+    What is ``refused`` makes no machine code.
+    """
 
     name: str
     cost: Cost | None
     why_none: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A judgement, by what the entry was run, and the costs of the entry and of the rung that it is set against."""
+    """A judgement, by what the entry was run, and the costs of the entry and of the rung, if there is one."""
 
     judgement: Judgement
     run_by: str
@@ -48,8 +53,9 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        """Whether it is right, also while it was timed."""
-        return self.judgement.right and not any(timed.wrong for timed in self.timings)
+        """Whether it is right, also while it was timed, and compiles for a GPU as far as that is known."""
+        timed_right = not any(timed.wrong for timed in self.timings)
+        return self.judgement.right and timed_right and not self.costs[0].refused
 
     @property
     def verdict(self) -> str:
@@ -62,7 +68,7 @@ def costed(name: str, entry: Entry) -> Costed:
     try:
         return Costed(name, cost_of(entry))
     except NoCostError as error:
-        return Costed(name, None, str(error))
+        return Costed(name, None, str(error), isinstance(error, RefusedError))
 
 
 def costed_rung(variant: Variant) -> Costed:
@@ -79,24 +85,31 @@ def sections(judged: Judged) -> Iterator[Section]:
     entry = judgement.entry
     yield Section(
         "verdict",
-        f"{entry.path.name}: {judged.verdict}",
+        f"{printable(entry.path.name)}: {judged.verdict}",
         f"{judged.run_by}, in {entry.head.precision}: {LAUNCHES} launches for each n, each with its own bodies and "
-        f"softening, of seed {judgement.seed}. Errors are relative to the sum of the magnitudes of the contributions.",
+        f"softening, of seed {judgement.seed}. Errors are relative to the sum of the magnitudes of the contributions. "
+        f"Accepted are those of {judgement.accepted}.",
         [Part(table=Table(_SIZES, judgement.sizes))],
     )
-    if not judgement.right:
-        lines = [f"n = {size.n:,}: {_why(size)}" for size in judgement.sizes if not size.right]
+    lines = _reasons(judgement)
+    lines += [f"it does not compile for a GPU: {costed.why_none}" for costed in judged.costs[:1] if costed.refused]
+    if lines:
         yield Section("reasons", "What is wrong, and why that is likely", "", [Part(lines=lines)])
     if judged.timings:
         yield _speed(judged)
     known = [costed for costed in judged.costs if costed.cost]
-    unknown = [f"{costed.name}: {costed.why_none}" for costed in judged.costs if not costed.cost]
+    unknown = [f"{costed.name}: {costed.why_none}" for costed in judged.costs if not (costed.cost or costed.refused)]
     reading = (
         "Per interaction, in the inner loop: issue slots, and instructions that load from global and from shared "
         "memory. spilled: bytes per thread. warps: resident on a multiprocessor."
     )
     parts = [Part(table=Table(_COSTS, known))] if known else []
-    yield Section("cost", f"What an interaction costs on {ARCHITECTURE}", reading, parts, unknown)
+    if judgement.entry.head.mutual and known:
+        unknown.append(
+            f"{entry.path.name} declares that it computes each pair once: a pair counts as two interactions."
+        )
+    if known or unknown:
+        yield Section("cost", f"What an interaction costs on {ARCHITECTURE}", reading, parts, unknown)
 
 
 def _speed(judged: Judged) -> Section:
@@ -142,11 +155,18 @@ def _rung(standing: Standing | None, side: Literal["faster", "slower"]) -> str:
     return f"{named(record)} {record.toolkit} {number(1e3 * seconds(record))} ms" if record else ""
 
 
-def _why(size: Sized) -> str:
-    if size.fault is not None:
-        return size.fault.sentence
-    likely = f"{size.cause}; " if size.cause else ""
-    return f"{likely}{size.wrong}; wrong rows: {size.bodies}"
+def _reasons(judgement: Judgement) -> list[str]:
+    """Say why sizes are wrong: a line for each cause, with what is wrong at the largest n that has it."""
+    by_cause: dict[str, list[Sized]] = {}
+    for size in judgement.sizes:
+        if not size.right:
+            by_cause.setdefault(size.fault.sentence if size.fault else size.cause, []).append(size)
+    lines = []
+    for cause, sizes in by_cause.items():
+        last = sizes[-1]
+        wrong = f". At n = {last.n:,}: {last.wrong}" if last.wrong else ""
+        lines.append(f"n = {', '.join(f'{size.n:,}' for size in sizes)}: {cause}{wrong}")
+    return lines
 
 
 def _of_errors(size: Sized, name: str) -> str:
@@ -164,6 +184,7 @@ _SIZES: Sequence[Column[Sized]] = (
     Column("accepted", lambda size: relative_error(size.limits.max if size.limits else None)),
     Column("rms\nerror", lambda size: _of_errors(size, "error_magnitude_rms"), 1),
     Column("accepted", lambda size: relative_error(size.limits.rms if size.limits else None), 1),
+    Column("wrong rows", lambda size: size.bodies, 1, text=True, breaks=True),
 )
 
 
@@ -190,6 +211,7 @@ def as_json(judged: Judged) -> dict[str, Any]:
         "entry": str(judgement.entry.path),
         "verdict": judged.verdict,
         "run_by": judged.run_by,
+        "accepted": judgement.accepted,
         "precision": judgement.entry.head.precision,
         "seed": judgement.seed,
         "sizes": [_size_json(size) for size in judgement.sizes],
