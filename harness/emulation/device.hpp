@@ -29,10 +29,16 @@
 #endif
 #define EMULATED_DYNAMIC(type, name) type* const name = reinterpret_cast<type*>(emulated::dynamic_shared);
 
+// The assignment is a copy that is checked: the compiler lets nobody see where the result of a function is stored.
+#define EMULATED_VECTOR(name)                                                                                        \
+    EMULATED_INLINE name& operator=(const name& other) {                                                             \
+        __builtin_memcpy(this, &other, sizeof(name));                                                                \
+        return *this;                                                                                                \
+    }
 #define EMULATED_VECTORS(type, name, whole)                                                                          \
-    struct alignas(2 * sizeof(type)) name##2 { type x, y; };                                                         \
-    struct name##3 { type x, y, z; };                                                                                \
-    struct alignas(whole) name##4 { type x, y, z, w; };                                                              \
+    struct alignas(2 * sizeof(type)) name##2 { type x, y; EMULATED_VECTOR(name##2) };                                \
+    struct name##3 { type x, y, z; EMULATED_VECTOR(name##3) };                                                       \
+    struct alignas(whole) name##4 { type x, y, z, w; EMULATED_VECTOR(name##4) };                                     \
     EMULATED_INLINE name##2 make_##name##2(type x, type y) { return {x, y}; }                                        \
     EMULATED_INLINE name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                             \
     EMULATED_INLINE name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }

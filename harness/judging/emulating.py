@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from gravbench.emulation.emulated import Launch, emulate
-from gravbench.judging.entry import Entry
-from gravbench.judging.launching import Answer, accelerations_of, arrays_of, calls_of, suffixed
+from gravbench.emulation.programs import Fault
+from gravbench.judging.entry import Call, Entry
+from gravbench.judging.launching import Answer, accelerations_of, arrays_of, calls_of, changed, suffixed
 from gravbench.model.bodies import Bodies
 from gravbench.sandbox.confined import Limits
 
@@ -30,19 +33,31 @@ class EmulatedLauncher:
         Raises:
             InputError: g++ is missing, or the system is not Linux.
         """
+        arrays = arrays_of(entry, bodies)
         turns = range(len(bodies))
+        inputs, outputs = (
+            [suffixed(name, turn) for turn in turns for name in names] for names in (entry.inputs, entry.outputs)
+        )
         emulated = emulate(
             without_idle_assembly(entry.text),
             {name: str(value) for name, value in entry.defines.items()},
-            arrays_of(entry, bodies),
-            [suffixed(name, turn) for turn in turns for name in entry.outputs],
-            [Launch(*call) for call in calls_of(entry, bodies)],
+            arrays,
+            [*inputs, *outputs],
+            [Launch(*call[:4], _typed(entry, call)) for call in calls_of(entry, bodies)],
             limits=LIMITS,
             poison_outputs=False,
         )
         if emulated.fault is not None:
             return Answer([], emulated.fault)
+        if sentence := changed(inputs, arrays, emulated.arrays):
+            return Answer([], Fault("bounds", sentence, None, None, None, ""))
         return Answer(accelerations_of(entry, emulated.arrays, len(bodies)))
+
+
+def _typed(entry: Entry, call: Call) -> tuple[str | np.int32 | np.float32 | np.float64, ...]:
+    """Return the arguments of a launch, numbers in the types in which a device gets them."""
+    types: dict[type, Any] = {str: str, int: np.int32, float: entry.real}
+    return tuple(types[type(argument)](argument) for argument in call.arguments)
 
 
 def without_idle_assembly(text: str) -> str:

@@ -285,8 +285,9 @@ def kernels_of(text: str, in_wgsl: bool) -> list[str]:
     # By pieces, because a pattern that goes on from each word to the end would take hours for a text made for that.
     pieces = re.split(r"([;{}()])", text if in_wgsl else _BOUNDS.sub(" ", text))
     declaration = _DECLARATION[in_wgsl]
-    declared = [piece.split() for piece, end in zip(pieces[::2], pieces[1::2], strict=False) if end == "(" and declaration.search(piece)]
-    return [words[-1] for words in declared if re.fullmatch(r"\w+", words[-1]) and not declaration.fullmatch(words[-1])]
+    before = (piece for piece, end in zip(pieces[::2], pieces[1::2], strict=False) if end == "(")
+    names = [piece.split()[-1] for piece in before if declaration.search(piece)]
+    return [name for name in names if NAME.fullmatch(name) and not declaration.fullmatch(name)]
 
 
 def _document(path: Path, text: str) -> Document:

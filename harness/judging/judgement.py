@@ -62,10 +62,11 @@ class Sized:
 
 @dataclass(frozen=True)
 class Judgement:
-    """An entry, by what it is accepted, the seed of its bodies, and what came of each number of them."""
+    """An entry, by what it is accepted, the errors that are, the seed of its bodies, and what came of each number."""
 
     entry: Entry
     accepted: str
+    tolerance: Tolerance
     seed: int
     sizes: tuple[Sized, ...]
 
@@ -128,7 +129,7 @@ def judge(
         judged.append(_judged(entry, launcher, n, tolerance, chosen))
         if judged[-1].fault is not None:
             break
-    return Judgement(entry, accepted, chosen, tuple(judged))
+    return Judgement(entry, accepted, tolerance, chosen, tuple(judged))
 
 
 def bodies_of(n: int, seed: int) -> list[Bodies]:

@@ -5,7 +5,7 @@ A launcher gets bodies and nothing of what is expected: the reference is compute
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -90,6 +90,14 @@ def calls_of(entry: Entry, bodies: Sequence[Bodies]) -> list[Call]:
 def suffixed(name: str, turn: int) -> str:
     """Name the array of a set of bodies: that of the first as the entry does, others with a number, as no entry can."""
     return name if turn == 0 else f"{name}@{turn + 1}"
+
+
+def changed(names: Iterable[str], before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]) -> str:
+    """Say which array of bodies has other contents than before the launches; empty where none has."""
+    for name in names:
+        if after[name].tobytes() != before[name].tobytes():
+            return f"the entry changes the bodies in {name}"
+    return ""
 
 
 def accelerations_of(entry: Entry, arrays: Mapping[str, NDArray[Any]], turns: int) -> list[NDArray[Any]]:
