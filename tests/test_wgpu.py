@@ -252,8 +252,8 @@ def test_both_clocks_agree_about_a_batch(toolkit):
 
 
 def test_without_timestamps_the_host_times_and_a_sample_lasts_longer(toolkit, monkeypatch):
-    without = dataclasses.replace(wgpu_toolkit._opened(0), resolution=None, ticks=None)
-    monkeypatch.setattr(wgpu_toolkit, "_opened", lambda _: without)
+    without = dataclasses.replace(wgpu_toolkit.opened(0), resolution=None, ticks=None)
+    monkeypatch.setattr(wgpu_toolkit, "opened", lambda _: without)
     opened, variant = toolkit("tiled"), VARIANTS["tiled"]
     assert not opened.has_own_clock
     prepared = variant.prepare(opened, generators.plummer(500, 3, 0.05), **variant.complete({}))

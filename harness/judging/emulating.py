@@ -10,7 +10,8 @@ import numpy as np
 
 from gravbench.emulation.emulated import Launch, emulate
 from gravbench.emulation.programs import Fault
-from gravbench.judging.entry import Call, Entry
+from gravbench.judging.calls import Call
+from gravbench.judging.entry import Entry
 from gravbench.judging.launching import Answer, accelerations_of, arrays_of, calls_of, changed, suffixed
 from gravbench.model.bodies import Bodies
 from gravbench.sandbox.confined import Limits

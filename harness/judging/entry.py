@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from gravbench.config.document import Document, parsed, shown, text_of
 from gravbench.errors import InputError, Mistakes, nearest
+from gravbench.judging.calls import Call
 from gravbench.judging.expressions import ACCEPTED, Expression
 from gravbench.model.variant import Dtype
 from gravbench.model.wgsl import SUFFIX
@@ -118,16 +119,6 @@ class Head(_Part):
     rung: str | None = None
     error: Annotated[float | None, Field(gt=0, le=0.1)] = None
     mutual: bool = False
-
-
-class Call(NamedTuple):
-    """One launch for n bodies; ``arguments`` are names of arrays, ``eps2``, and numbers."""
-
-    kernel: str
-    grid: tuple[int, int]
-    block: tuple[int, int]
-    shared: int
-    arguments: tuple[str | int | float, ...]
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gravbench.errors import printable
+from gravbench.judging import speed
 from gravbench.judging.cost import ARCHITECTURE, Cost, NoCostError, RefusedError, cost_of
 from gravbench.judging.entry import Entry, entry_of
 from gravbench.judging.export import NoEntryError, exported
 from gravbench.judging.judgement import LAUNCHES, Judgement, Sized
 from gravbench.judging.standing import Standing
 from gravbench.judging.timing import Timed
-from gravbench.model.record import Record
 from gravbench.model.variant import Variant
-from gravbench.report.numbers import number, percent, relative_error, times
+from gravbench.report.numbers import number, relative_error
 from gravbench.report.page import html
 from gravbench.report.section import Column, Part, Section, Table
-from gravbench.verdicts.ranking import named, seconds
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -53,9 +52,9 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        """Whether it is right, also while it was timed, and compiles for a GPU as far as that is known."""
-        timed_right = not any(timed.wrong for timed in self.timings)
-        return self.judgement.right and timed_right and not self.costs[0].refused
+        """Whether what it computes is right, also while it was timed, and it compiles for a GPU as far as is known."""
+        wrong_while_timed = any(timed.wrong for timed in self.timings)
+        return self.judgement.right and not wrong_while_timed and not self.costs[0].refused
 
     @property
     def verdict(self) -> str:
@@ -96,7 +95,7 @@ def sections(judged: Judged) -> Iterator[Section]:
     if lines:
         yield Section("reasons", "What is wrong, and why that is likely", "", [Part(lines=lines)])
     if judged.timings:
-        yield _speed(judged)
+        yield speed.section(judged.timings, judged.standings, judged.ladder)
     known = [costed for costed in judged.costs if costed.cost]
     unknown = [f"{costed.name}: {costed.why_none}" for costed in judged.costs if not (costed.cost or costed.refused)]
     reading = (
@@ -112,55 +111,12 @@ def sections(judged: Judged) -> Iterator[Section]:
         yield Section("cost", f"What an interaction costs on {ARCHITECTURE}", reading, parts, unknown)
 
 
-def _speed(judged: Judged) -> Section:
-    """Make the section of what was timed: speed, its interval, and the place among the rungs of the device."""
-    reading = (
-        "The median time of one evaluation with everything that it launches; every launch has bodies and a softening "
-        "of its own, of some the accelerations were judged. ± is half the 95 % confidence interval of the median, in "
-        "this process. An interaction is one of n * n directed pairs."
-    )
-    lines = [f"n = {timed.n:,}: {timed.wrong}" for timed in judged.timings if timed.wrong]
-    standings = judged.standings
-    columns: list[Column[Timed]] = [
-        Column("n", lambda timed: f"{timed.n:,}"),
-        Column("ms", lambda timed: number(times(timed.seconds, 1e3))),
-        Column("± %", lambda timed: percent(half_width(timed)), 1),
-        Column("1e9 inter-\nactions/s", lambda timed: number(timed.seconds and 1e-9 * timed.n**2 / timed.seconds)),
-        Column("place", lambda timed: _place(standings.get(timed.n)), 1, text=True),
-        Column("next faster", lambda timed: _rung(standings.get(timed.n), "faster"), 2, text=True),
-        Column("next slower", lambda timed: _rung(standings.get(timed.n), "slower"), 2, text=True),
-    ]
-    known = f"Places and rungs are those of {judged.ladder}: with errors up to those that are accepted here."
-    without = "No ladder of this device is known, so there is no place on it: gravbench run ladder measures one."
-    table = Table(columns, [timed for timed in judged.timings if timed.measurement])
-    return Section(
-        "speed", "How fast it is", reading, [Part(table=table, lines=lines)], [known if judged.ladder else without]
-    )
-
-
-def half_width(timed: Timed) -> float | None:
-    """Return half of the 95 % confidence interval of the median, relative to it."""
-    measurement = timed.measurement
-    if measurement is None or not timed.seconds or measurement.ci_low is None or measurement.ci_high is None:
-        return None
-    return (measurement.ci_high - measurement.ci_low) / 2 / timed.seconds
-
-
-def _place(standing: Standing | None) -> str:
-    return f"{standing.place} of {standing.of}" if standing else ""
-
-
-def _rung(standing: Standing | None, side: Literal["faster", "slower"]) -> str:
-    record: Record | None = getattr(standing, side) if standing else None
-    return f"{named(record)} {record.toolkit} {number(1e3 * seconds(record))} ms" if record else ""
-
-
 def _reasons(judgement: Judgement) -> list[str]:
     """Say why sizes are wrong: a line for each cause, with what is wrong at the largest n that has it."""
     by_cause: dict[str, list[Sized]] = {}
     for size in judgement.sizes:
         if not size.right:
-            by_cause.setdefault(size.fault.sentence if size.fault else size.cause, []).append(size)
+            by_cause.setdefault(printable(size.fault.sentence) if size.fault else size.cause, []).append(size)
     lines = []
     for cause, sizes in by_cause.items():
         last = sizes[-1]
@@ -215,28 +171,12 @@ def as_json(judged: Judged) -> dict[str, Any]:
         "precision": judgement.entry.head.precision,
         "seed": judgement.seed,
         "sizes": [_size_json(size) for size in judgement.sizes],
-        "timings": [_timed_json(timed, judged.standings.get(timed.n)) for timed in judged.timings],
+        "timings": [speed.as_json(timed, judged.standings.get(timed.n)) for timed in judged.timings],
         "ladder": judged.ladder or None,
         "costs": [
             {"kernel": costed.name, "cost": asdict(costed.cost) if costed.cost else None, "why_none": costed.why_none}
             for costed in judged.costs
         ],
-    }
-
-
-def _timed_json(timed: Timed, standing: Standing | None) -> dict[str, Any]:
-    def rung(record: Record | None) -> dict[str, Any] | None:
-        if record is None:
-            return None
-        return {"variant": record.variant, "toolkit": record.toolkit, "seconds": seconds(record)}
-
-    return {
-        "n": timed.n,
-        "wrong": timed.wrong,
-        "measurement": timed.measurement.model_dump(exclude_none=True) if timed.measurement else None,
-        "place": standing and {"place": standing.place, "of": standing.of},
-        "next_faster": rung(standing.faster) if standing else None,
-        "next_slower": rung(standing.slower) if standing else None,
     }
 
 

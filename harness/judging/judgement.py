@@ -62,11 +62,11 @@ class Sized:
 
 @dataclass(frozen=True)
 class Judgement:
-    """An entry, by what it is accepted, the errors that are, the seed of its bodies, and what came of each number."""
+    """An entry, the errors that are accepted and whose these are, the seed of its bodies, and what came of each n."""
 
     entry: Entry
-    accepted: str
     tolerance: Tolerance
+    accepted: str
     seed: int
     sizes: tuple[Sized, ...]
 
@@ -129,7 +129,7 @@ def judge(
         judged.append(_judged(entry, launcher, n, tolerance, chosen))
         if judged[-1].fault is not None:
             break
-    return Judgement(entry, accepted, tolerance, chosen, tuple(judged))
+    return Judgement(entry, tolerance, accepted, chosen, tuple(judged))
 
 
 def bodies_of(n: int, seed: int) -> list[Bodies]:

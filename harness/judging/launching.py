@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.emulation.programs import Fault
-from gravbench.judging.entry import EPS2, WIDTH, Call, Entry
+from gravbench.judging.calls import Call
+from gravbench.judging.entry import EPS2, WIDTH, Entry
 from gravbench.model.bodies import Bodies
 
 _POISON = {"float32": (np.uint32, 0x7FC0DEAD), "float64": (np.uint64, 0x7FF80000DEADBEEF)}

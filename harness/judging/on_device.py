@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from gravbench.emulation.programs import Fault
 from gravbench.errors import InputError, shortened
 from gravbench.judging import frames
+from gravbench.judging.calls import Call
 from gravbench.judging.cubin import global_bytes
-from gravbench.judging.entry import Call, Entry
+from gravbench.judging.entry import Entry
 from gravbench.judging.launching import Answer, accelerations_of, arrays_of, calls_of, changed, suffixed
 from gravbench.model.bodies import Bodies
 from gravbench.model.device import Device

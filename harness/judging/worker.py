@@ -8,53 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
 
 from gravbench.judging import frames
+from gravbench.judging.calls import Call, Device, FaultError, RefusedError
 
 MOST_ASKED, MOST_BYTES = 1 << 26, 1 << 36
 """Bytes of the facts of a question, and of its arrays."""
-
-
-class Call(NamedTuple):
-    """One launch, as ``gravbench.judging.entry.Call``."""
-
-    kernel: str
-    grid: tuple[int, int]
-    block: tuple[int, int]
-    shared: int
-    arguments: tuple[str | int | float, ...]
-
-
-class FaultError(Exception):
-    """A launch ended with a fault; nothing more can be launched by this process."""
-
-
-class RefusedError(Exception):
-    """The binary, a kernel or a launch is not accepted; the message says why."""
-
-
-class Device(Protocol):
-    """What launches: an array is a number of bytes between two guards of ``guard`` bytes each."""
-
-    def load(self, code: bytes, kernels: Sequence[str], precision: str) -> dict[str, Any]:
-        """Load a binary, or compile a text; return what the device says of itself and of each kernel."""
-
-    def allocate(self, sizes: Mapping[str, int], guard: int) -> None:
-        """Replace all arrays."""
-
-    def write(self, name: str, content: memoryview) -> None:
-        """Fill an array and its guards."""
-
-    def read(self, name: str) -> bytes:
-        """Return an array and its guards."""
-
-    def run(self, calls: Sequence[Call]) -> None:
-        """Launch in their order, and wait until all have ended."""
-
-    def time(self, calls: Sequence[Call], hold_microseconds: int) -> dict[str, float | bool]:
-        """Launch in their order, and time all of them together; see ``gravbench.judging.timing``."""
 
 
 def serve(device: Device, read: Callable[[int], bytes], write: Callable[[Sequence[Any]], None]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gravbench.judging.worker import Call, FaultError, RefusedError
+from gravbench.judging.calls import Call, FaultError, RefusedError
 from gravbench.toolkits import driver
 
 PRINTED_BYTES = 4096

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gravbench.judging.worker import Call, RefusedError
+from gravbench.judging.calls import Call, RefusedError
 from gravbench.toolkits import wgpu
 from gravbench.toolkits.dispatching import STORAGE, UNIFORM
 
@@ -112,9 +112,7 @@ class WgpuDevice:
 @contextmanager
 def _refusals() -> Iterator[None]:
     """Make a sentence of an error of the library."""
-    from wgpu import GPUError
-
     try:
         yield
-    except GPUError as error:
+    except wgpu.library_error() as error:
         raise RefusedError(" ".join(str(error).split())) from error

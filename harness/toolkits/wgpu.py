@@ -176,6 +176,13 @@ def period(device: Any) -> float:
     return 1e-9 * float(lib.wgpuQueueGetTimestampPeriod(device.queue._internal))
 
 
+def library_error() -> type[Exception]:
+    """Return the class of what the library raises."""
+    from wgpu import GPUError
+
+    return GPUError  # type: ignore[no-any-return]
+
+
 class WgslError(RuntimeError):
     """A text of WGSL is refused; the message says why, and quotes the line."""
 
