@@ -263,13 +263,13 @@ inline void seen(const volatile void* to, unsigned bytes, Kind kind, void* where
         acquired_threads[thread].insert(earlier->second.threads.begin(), earlier->second.threads.end());
     }
     if (!fenced) return;
-    Before own = {acquired_blocks, {}};
-    own.blocks.insert(block_number());
+    Before before_next = {acquired_blocks, {}};
+    before_next.blocks.insert(block_number());
     if (fenced_threads[thread]) {
-        own.threads = acquired_threads[thread];
-        own.threads.insert(thread);
+        before_next.threads = acquired_threads[thread];
+        before_next.threads.insert(thread);
     }
-    released[Address(address)].add(own);
+    released[Address(address)].add(before_next);
 }
 void fence() { fenced = fenced_threads[number()] = true; }
 int print(const char* format, ...) {

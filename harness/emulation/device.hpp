@@ -93,24 +93,24 @@ EMULATED_INLINE void __nanosleep(unsigned) {}
 
 // Shuffles. A lane beyond the segment, or one that is not there, gives the reader its own value.
 template <class T> EMULATED_INLINE T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
-    const unsigned own = emulated::lane(), first = own & ~unsigned(width - 1);
+    const unsigned here = emulated::lane(), first = here & ~unsigned(width - 1);
     return emulated::from_lane<T>(
         emulated::exchange("__shfl_sync", mask, emulated::word(value)), first + (from & (width - 1)));
 }
 template <class T> EMULATED_INLINE T __shfl_up_sync(unsigned mask, T value, unsigned apart, int width = 32) {
-    const unsigned own = emulated::lane(), place = own & unsigned(width - 1);
+    const unsigned here = emulated::lane(), place = here & unsigned(width - 1);
     return emulated::from_lane<T>(
-        emulated::exchange("__shfl_up_sync", mask, emulated::word(value)), place < apart ? own : own - apart);
+        emulated::exchange("__shfl_up_sync", mask, emulated::word(value)), place < apart ? here : here - apart);
 }
 template <class T> EMULATED_INLINE T __shfl_down_sync(unsigned mask, T value, unsigned apart, int width = 32) {
-    const unsigned own = emulated::lane(), place = own & unsigned(width - 1);
+    const unsigned here = emulated::lane(), place = here & unsigned(width - 1);
     return emulated::from_lane<T>(emulated::exchange("__shfl_down_sync", mask, emulated::word(value)),
-        place + apart < unsigned(width) ? own + apart : own);
+        place + apart < unsigned(width) ? here + apart : here);
 }
 template <class T> EMULATED_INLINE T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
-    const unsigned own = emulated::lane(), other = own ^ bits, end = (own & ~unsigned(width - 1)) + width;
+    const unsigned here = emulated::lane(), other = here ^ bits, end = (here & ~unsigned(width - 1)) + width;
     return emulated::from_lane<T>(
-        emulated::exchange("__shfl_xor_sync", mask, emulated::word(value)), other < end ? other : own);
+        emulated::exchange("__shfl_xor_sync", mask, emulated::word(value)), other < end ? other : here);
 }
 
 // Votes and reductions.
@@ -186,12 +186,12 @@ using std::abs;
 using std::sqrt;
 using std::fma;
 #define EMULATED_MIN_MAX(result, first, second)                                                                      \
-    EMULATED_INLINE result min(first one, second other) {                                                            \
-        const result a = one, b = other;                                                                             \
+    EMULATED_INLINE result min(first left, second right) {                                                           \
+        const result a = left, b = right;                                                                            \
         return a < b ? a : b;                                                                                        \
     }                                                                                                                \
-    EMULATED_INLINE result max(first one, second other) {                                                            \
-        const result a = one, b = other;                                                                             \
+    EMULATED_INLINE result max(first left, second right) {                                                           \
+        const result a = left, b = right;                                                                            \
         return a < b ? b : a;                                                                                        \
     }
 EMULATED_MIN_MAX(int, int, int)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from gravbench.sandbox.compilers import CompilerError, beside, compile_host, run_tool, toolchain
+from gravbench.errors import shortened
+from gravbench.sandbox.compilers import MOST_OF_ERROR, CompilerError, beside, compile_host, run_tool, toolchain
 
 HERE = Path(__file__).resolve().parent
 ENTRY = "entry.cu"
@@ -54,6 +55,7 @@ EARLY = re.compile(r"^ *\d+ \.((?:pre)?init_array|fini_array|[cd]tors|init|fini)
 OF_THE_COMPILER = ("init_array", ".00099", "00000008")
 """The one of these that g++ makes for the checks: the priority and the bytes of a single address."""
 UNKNOWN = re.compile(r"was not declared|there are no arguments to|has not been declared|no member named")
+UNLINKED = re.compile(r"(undefined reference|relocation truncated|multiple definition|cannot find).*")
 DYNAMIC = re.compile(
     r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+){0,4})\s+(\w+)\s*\[\s*\]\s*;"
 )
@@ -264,8 +266,9 @@ def _linked(folder: Path, kernels: tuple[str, ...]) -> Program | Fault:
         ended = run_tool("g++", words, folder)
         if ended.exit_code == 0:
             return _within_limits(Program(folder, kernels, readable, _variables(folder)))
-    said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-    return Fault("compile", f"the kernels cannot be linked: {said[0]}", None, None, None, "")
+    reason = UNLINKED.search(ended.stderr.decode(errors="replace"))
+    said = shortened(reason[0], MOST_OF_ERROR) if reason else "no reason given"
+    return Fault("compile", f"the kernels cannot be linked: {said}", None, None, None, "")
 
 
 def _within_limits(program: Program) -> Program | Fault:

@@ -73,12 +73,12 @@ def calls_of(entry: Entry, bodies: Sequence[Bodies]) -> list[Call]:
 
     The softening length squared is a float, whole numbers are ints.
     """
-    own = {*entry.inputs, *entry.outputs}
+    of_each_launch = {*entry.inputs, *entry.outputs}
 
     def argument(written: str | int | float, turn: int, each: Bodies) -> str | int | float:
         if written == EPS2:
             return float(entry.real(each.eps**2))
-        return suffixed(written, turn) if isinstance(written, str) and written in own else written
+        return suffixed(written, turn) if isinstance(written, str) and written in of_each_launch else written
 
     calls = entry.calls(bodies[0].n)
     return [
