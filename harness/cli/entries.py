@@ -111,7 +111,7 @@ def _run(
     from gravbench.toolkits.devices import reader, select, sensor
 
     chosen, reason = select([device] if device else [], [WGPU if entry.is_wgsl else CUPY])
-    if not (gpus := [one for one in chosen if one.is_gpu]):
+    if not (gpus := [each for each in chosen if each.is_gpu]):
         raise InputError(f"{entry.path}: {reason}; accepted: gravbench judge {entry.path} --emulate")
     timings: list[timing.Timed] = []
     with working(f"judging {entry.path.name}"), sensor(gpus[0]) as read, OnDevice(gpus[0]) as launcher:

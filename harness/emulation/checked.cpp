@@ -49,6 +49,8 @@ struct Array {
     char* begin;
     Address bytes, row;
     bool returned;
+    // Whether the launch has it as an argument.
+    bool given;
     std::vector<Cell> cells;
 };
 struct Launch {
@@ -61,6 +63,9 @@ struct Launch {
 // Arrays lie this far apart, in the middle of what is nobody's.
 const Address FIRST_PLACE = Address(1) << 44, PLACE = Address(1) << 36, MARGIN = Address(1) << 35;
 const Address GRANULE = 4;
+// Bytes on either side of an array that tell of what no check has seen.
+const Address GUARDED = 4096;
+const char GUARD_BYTE = 0x5a;
 static std::vector<Array> arrays;
 static std::vector<Launch> launches;
 static const Launch* launched;
@@ -217,12 +222,16 @@ static bool is_variable(Address address, unsigned bytes, Kind kind) {
 }
 inline void seen(const volatile void* to, unsigned bytes, Kind kind, void* where) {
     const Address address = Address(to), pc = Address(where);
+    if (running != threads + number()) fail("bounds", -1, pc, 0, "a thread changes its number before line {0}");
     if (is_within(address, bytes, Address(running->stack), Address(running->stack) + STACK)) return;
     last_pc = pc;
     Access now = {launch_number, block_number(), block.met, warps[number() / 32].met, unsigned(pc),
         static_cast<unsigned short>(number()), static_cast<unsigned short>(number()), 0, kind};
     if (const Address place = (address - FIRST_PLACE) / PLACE; address >= FIRST_PLACE && place < arrays.size()) {
         Array& array = arrays[place];
+        if (!array.given)
+            fail("bounds", number(), pc, 0, "%s %s %s in line {0}, which is no argument of this launch",
+                named(number(), block_number()).c_str(), VERBS[kind], described(&array, address).c_str());
         if (!is_within(address, bytes, Address(array.begin), Address(array.begin) + array.bytes))
             out_of_bounds(address, bytes, kind, pc, &array);
         check_races(array.cells, address - Address(array.begin), bytes, now, &array, address);
@@ -254,17 +263,24 @@ inline void seen(const volatile void* to, unsigned bytes, Kind kind, void* where
         acquired_threads[thread].insert(earlier->second.threads.begin(), earlier->second.threads.end());
     }
     if (!fenced) return;
-    Before own = {acquired_blocks, {}};
-    own.blocks.insert(block_number());
+    Before before_next = {acquired_blocks, {}};
+    before_next.blocks.insert(block_number());
     if (fenced_threads[thread]) {
-        own.threads = acquired_threads[thread];
-        own.threads.insert(thread);
+        before_next.threads = acquired_threads[thread];
+        before_next.threads.insert(thread);
     }
-    released[Address(address)].add(own);
+    released[Address(address)].add(before_next);
 }
 void fence() { fenced = fenced_threads[number()] = true; }
 int print(const char* format, ...) {
     char text[1024];
+    // Unlike the library's, CUDA's writes to no memory.
+    for (const char* at = format; (at = std::strchr(at, '%')); at += *at != 0) {
+        at += 1 + std::strspn(at + 1, " #+-.*'0123456789$hlLjztq");
+        if (*at == 'n')
+            fail("crash", number(), Address(__builtin_return_address(0)), 0, "%s prints by %%n in line {0}, which CUDA C does not have",
+                named(number(), block_number()).c_str());
+    }
     va_list values;
     va_start(values, format);
     const int length = vsnprintf(text, sizeof(text), format, values);
@@ -354,11 +370,13 @@ static Array taken_array(Address number) {
     array.bytes = taken<Address>();
     array.row = taken<Address>();
     array.returned = taken<unsigned>();
-    void* const place = reinterpret_cast<void*>(FIRST_PLACE + number * PLACE + MARGIN);
-    void* const room = mmap(place, std::max<Address>(array.bytes, 1), PROT_READ | PROT_WRITE,
+    char* const place = reinterpret_cast<char*>(FIRST_PLACE + number * PLACE + MARGIN);
+    void* const room = mmap(place - GUARDED, array.bytes + 2 * GUARDED, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (room != place) fail("memory", -1, 0, 0, "there is no memory for the array %s", array.name.c_str());
-    array.begin = static_cast<char*>(room);
+    if (room != place - GUARDED) fail("memory", -1, 0, 0, "there is no memory for the array %s", array.name.c_str());
+    array.begin = place;
+    std::memset(array.begin - GUARDED, GUARD_BYTE, GUARDED);
+    std::memset(array.begin + array.bytes, GUARD_BYTE, GUARDED);
     std::memcpy(array.begin, input, array.bytes);
     input += array.bytes;
     array.cells.resize((array.bytes + GRANULE - 1) / GRANULE);
@@ -376,14 +394,28 @@ static Launch taken_launch() {
     launch.arguments.resize(taken<unsigned>());
     for (Argument& argument : launch.arguments) {
         argument.kind = static_cast<char>(taken<unsigned>());
-        if (argument.kind == 'r') argument.real = taken<double>();
+        if (std::strchr("rfd", argument.kind)) argument.real = taken<double>();
         else argument.integer = taken<long long>();
         if (argument.kind == 'p') argument.pointer = arrays[argument.integer].begin;
     }
     return launch;
 }
 
-static const char* in_words(char kind) { return kind == 'p' ? "an array" : kind == 'i' ? "an integer" : "a real number"; }
+static const char* in_words(char kind) {
+    switch (kind) {
+        case 'p': return "an array";
+        case 'n': return "an int";
+        case 'i': return "an integer";
+        case 'f': return "a float";
+        case 'd': return "a double";
+        case 'r': return "a real number";
+        default: return "neither an array nor a number";
+    }
+}
+static bool suits(char given, char parameter) {
+    if (given == 'i') return std::strchr("nifd", parameter);
+    return given == parameter || (given == 'r' && std::strchr("fd", parameter));
+}
 static void check_arguments(const Launch& launch) {
     const Kernel& kernel = kernels[launch.kernel];
     const std::size_t expected = std::strlen(kernel.parameters), given = launch.arguments.size();
@@ -391,7 +423,7 @@ static void check_arguments(const Launch& launch) {
         fail("compile", -1, 0, 0, "%s has %lu parameters, and the launch gives %lu", kernel.name, expected, given);
     for (std::size_t k = 0; k < given; ++k) {
         const char kind = launch.arguments[k].kind, parameter = kernel.parameters[k];
-        if (kind != parameter && !(kind == 'i' && parameter == 'r'))
+        if (!suits(kind, parameter))
             fail("compile", -1, 0, 0, "parameter %lu of %s is %s, and the launch gives %s", k + 1, kernel.name,
                 in_words(parameter), in_words(kind));
     }
@@ -408,15 +440,25 @@ static void begin_of_block() {
     std::memset(reinterpret_cast<void*>(static_begin), 0xff, static_end - static_begin);
     std::memset(dynamic_shared, 0xff, launched->shared);
 }
+static void check_guards(const Array& array) {
+    for (const char* begin : {array.begin - GUARDED, array.begin + array.bytes})
+        if (std::any_of(begin, begin + GUARDED, [](char byte) { return byte != GUARD_BYTE; }))
+            fail("bounds", -1, 0, 0, "the kernel writes %s the array %s", begin < array.begin ? "before" : "behind",
+                array.name.c_str());
+}
 static void run(const Launch& launch, bool upwards) {
     launched = &launch;
     check_arguments(launch);
+    for (Array& array : arrays) array.given = false;
+    for (const Argument& argument : launch.arguments)
+        if (argument.kind == 'p') arrays[argument.integer].given = true;
     ++launch_number;
     released.clear();
     last_pc = 0;
     const auto of_thread = [] { kernels[launched->kernel].call(launched->arguments.data()); };
     if (!emulated::launch(launch.grid, launch.threads, upwards, of_thread, begin_of_block))
         report_stuck(launch.threads.x * launch.threads.y);
+    for (const Array& array : arrays) check_guards(array);
 }
 static int run_all() {
     const std::vector<char> content = read_input();

@@ -29,10 +29,16 @@
 #endif
 #define EMULATED_DYNAMIC(type, name) type* const name = reinterpret_cast<type*>(emulated::dynamic_shared);
 
+// The assignment is a copy that is checked: the compiler lets nobody see where the result of a function is stored.
+#define EMULATED_VECTOR(name)                                                                                        \
+    EMULATED_INLINE name& operator=(const name& other) {                                                             \
+        __builtin_memcpy(this, &other, sizeof(name));                                                                \
+        return *this;                                                                                                \
+    }
 #define EMULATED_VECTORS(type, name, whole)                                                                          \
-    struct alignas(2 * sizeof(type)) name##2 { type x, y; };                                                         \
-    struct name##3 { type x, y, z; };                                                                                \
-    struct alignas(whole) name##4 { type x, y, z, w; };                                                              \
+    struct alignas(2 * sizeof(type)) name##2 { type x, y; EMULATED_VECTOR(name##2) };                                \
+    struct name##3 { type x, y, z; EMULATED_VECTOR(name##3) };                                                       \
+    struct alignas(whole) name##4 { type x, y, z, w; EMULATED_VECTOR(name##4) };                                     \
     EMULATED_INLINE name##2 make_##name##2(type x, type y) { return {x, y}; }                                        \
     EMULATED_INLINE name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                             \
     EMULATED_INLINE name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
@@ -87,24 +93,24 @@ EMULATED_INLINE void __nanosleep(unsigned) {}
 
 // Shuffles. A lane beyond the segment, or one that is not there, gives the reader its own value.
 template <class T> EMULATED_INLINE T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
-    const unsigned own = emulated::lane(), first = own & ~unsigned(width - 1);
+    const unsigned here = emulated::lane(), first = here & ~unsigned(width - 1);
     return emulated::from_lane<T>(
         emulated::exchange("__shfl_sync", mask, emulated::word(value)), first + (from & (width - 1)));
 }
 template <class T> EMULATED_INLINE T __shfl_up_sync(unsigned mask, T value, unsigned apart, int width = 32) {
-    const unsigned own = emulated::lane(), place = own & unsigned(width - 1);
+    const unsigned here = emulated::lane(), place = here & unsigned(width - 1);
     return emulated::from_lane<T>(
-        emulated::exchange("__shfl_up_sync", mask, emulated::word(value)), place < apart ? own : own - apart);
+        emulated::exchange("__shfl_up_sync", mask, emulated::word(value)), place < apart ? here : here - apart);
 }
 template <class T> EMULATED_INLINE T __shfl_down_sync(unsigned mask, T value, unsigned apart, int width = 32) {
-    const unsigned own = emulated::lane(), place = own & unsigned(width - 1);
+    const unsigned here = emulated::lane(), place = here & unsigned(width - 1);
     return emulated::from_lane<T>(emulated::exchange("__shfl_down_sync", mask, emulated::word(value)),
-        place + apart < unsigned(width) ? own + apart : own);
+        place + apart < unsigned(width) ? here + apart : here);
 }
 template <class T> EMULATED_INLINE T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
-    const unsigned own = emulated::lane(), other = own ^ bits, end = (own & ~unsigned(width - 1)) + width;
+    const unsigned here = emulated::lane(), other = here ^ bits, end = (here & ~unsigned(width - 1)) + width;
     return emulated::from_lane<T>(
-        emulated::exchange("__shfl_xor_sync", mask, emulated::word(value)), other < end ? other : own);
+        emulated::exchange("__shfl_xor_sync", mask, emulated::word(value)), other < end ? other : here);
 }
 
 // Votes and reductions.
@@ -180,12 +186,12 @@ using std::abs;
 using std::sqrt;
 using std::fma;
 #define EMULATED_MIN_MAX(result, first, second)                                                                      \
-    EMULATED_INLINE result min(first one, second other) {                                                            \
-        const result a = one, b = other;                                                                             \
+    EMULATED_INLINE result min(first left, second right) {                                                           \
+        const result a = left, b = right;                                                                            \
         return a < b ? a : b;                                                                                        \
     }                                                                                                                \
-    EMULATED_INLINE result max(first one, second other) {                                                            \
-        const result a = one, b = other;                                                                             \
+    EMULATED_INLINE result max(first left, second right) {                                                           \
+        const result a = left, b = right;                                                                            \
         return a < b ? b : a;                                                                                        \
     }
 EMULATED_MIN_MAX(int, int, int)

@@ -26,6 +26,13 @@ from gravbench.sandbox.confined import Ended, Limits, run_confined
 MOST_THREADS = 1024
 MOST_SHARED_BYTES = 227 * 1024
 NAME = re.compile(r"[A-Za-z_][\w:]*(<[\w\s,:]*>)?")
+# What the program writes first. A kernel may have written it: whatever else comes is no answer.
+FAULT = re.compile(
+    r"fault\t([a-z ]{1,20})\t([^\t]*)\t(-?\d{1,9})\t(\d{1,10})\t([0-9a-f]{1,16})\t([0-9a-f]{1,16})\t([^\t]*)"
+)
+END = re.compile(r"ended\t(\d{1,9}\.\d{9})\t(\d{1,9})")
+KINDS: Mapping[type, str] = {np.int32: "n", np.float32: "f", np.float64: "d"}
+"""What ``kernels.hpp`` calls numbers of one type."""
 Order = Literal["upwards", "downwards"]
 
 
@@ -33,14 +40,15 @@ Order = Literal["upwards", "downwards"]
 class Launch:
     """A launch of a kernel: blocks and threads per block along x and y, bytes of dynamic shared memory, arguments.
 
-    An argument is the name of an array, an integer or a real number.
+    An argument is the name of an array, an integer or a real number. One of NumPy's types has to be passed as it is: to
+    an ``int``, a ``float`` or a ``double``.
     """
 
     kernel: str
     grid: tuple[int, int]
     threads: tuple[int, int]
     shared_bytes: int
-    arguments: tuple[str | int | float, ...]
+    arguments: tuple[str | int | float | np.int32 | np.float32 | np.float64, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,27 +155,28 @@ def _packed(
         for argument in launch.arguments:
             if isinstance(argument, str):
                 yield struct.pack("=Iq", ord("p"), places.index(argument))
-            elif isinstance(argument, float):
-                yield struct.pack("=Id", ord("r"), argument)
+            elif isinstance(argument, float | np.float32):
+                yield struct.pack("=Id", ord(KINDS.get(type(argument), "r")), argument)
             else:
-                yield struct.pack("=Iq", ord("i"), argument)
+                yield struct.pack("=Iq", ord(KINDS.get(type(argument), "i")), argument)
 
 
 def _read(ended: Ended, program: Program, returned: Mapping[str, NDArray[np.generic]]) -> Emulated:
     """Return what the program wrote."""
     line, _, content = ended.stdout.partition(b"\n")
-    fields = line.decode(errors="replace").split("\t")
-    if fields[0] == "fault" and len(fields) == 8:
-        return Emulated({}, program.fault(fields[1:]), 0.0)
+    said = line.decode(errors="replace")
+    if fault := FAULT.fullmatch(said):
+        return Emulated({}, program.fault(list(fault.groups())), 0.0)
+    match = END.fullmatch(said)
     sizes = sum(array.nbytes for array in returned.values())
-    if fields[0] != "ended" or len(fields) != 3 or len(content) != int(fields[2]) + sizes:
+    if not match or len(content) != int(match[2]) + sizes:
         return Emulated({}, _unsaid(ended), 0.0)
-    printed, at = content[: int(fields[2])].decode(errors="replace"), int(fields[2])
+    printed, at = content[: int(match[2])].decode(errors="replace"), int(match[2])
     results = {}
     for name, array in returned.items():
         results[name] = np.frombuffer(content, array.dtype, array.size, at).reshape(array.shape).copy()
         at += array.nbytes
-    return Emulated(results, None, float(fields[1]), printed)
+    return Emulated(results, None, float(match[1]), printed)
 
 
 def _unsaid(ended: Ended) -> Fault:

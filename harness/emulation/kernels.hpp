@@ -5,7 +5,8 @@
 
 namespace emulated {
 struct Argument {
-    char kind;  // p: array, i: integer, r: real number
+    // p: array, i: integer, r: real number; n, f, d: such as have to be an int, a float, a double
+    char kind;
     long long integer;
     double real;
     void* pointer;
@@ -17,15 +18,21 @@ struct Kernel {
 };
 extern const Kernel kernels[];
 
-template <class T> constexpr char kind_of = std::is_pointer_v<T> ? 'p' : std::is_integral_v<T> ? 'i' : 'r';
+// Of a parameter: p: array, n: integer of the size of an int, i: another integer, f: float, d: double, o: anything else.
+template <class T> constexpr char kind_of = std::is_pointer_v<T> ? 'p'
+    : std::is_integral_v<T>                                      ? (sizeof(T) == sizeof(int) ? 'n' : 'i')
+    : std::is_same_v<T, float>                                   ? 'f'
+    : std::is_same_v<T, double>                                  ? 'd'
+                                                                 : 'o';
 template <class T> __attribute__((no_sanitize("thread"))) inline T converted(const Argument& argument) {
     if constexpr (std::is_pointer_v<T>) return static_cast<T>(argument.pointer);
     else if constexpr (std::is_integral_v<T>) return static_cast<T>(argument.integer);
-    else return static_cast<T>(argument.kind == 'i' ? argument.integer : argument.real);
+    else if constexpr (!std::is_arithmetic_v<T>) return T();
+    else return static_cast<T>(argument.kind == 'i' || argument.kind == 'n' ? argument.integer : argument.real);
 }
 template <auto kernel> struct Caller;
 template <class... Types, void (*kernel)(Types...)> struct Caller<kernel> {
-    static constexpr char parameters[] = {kind_of<Types>..., 0};
+    static constexpr char parameters[] = {kind_of<std::remove_cv_t<Types>>..., 0};
     __attribute__((no_sanitize("thread"))) static void call(const Argument* arguments) {
         call_with(arguments, std::make_integer_sequence<int, sizeof...(Types)>());
     }

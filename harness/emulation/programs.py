@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from gravbench.sandbox.compilers import CompilerError, beside, compile_host, run_tool, toolchain
+from gravbench.errors import shortened
+from gravbench.sandbox.compilers import MOST_OF_ERROR, CompilerError, beside, compile_host, run_tool, toolchain
 
 HERE = Path(__file__).resolve().parent
 ENTRY = "entry.cu"
@@ -30,8 +31,10 @@ SEPARATED = [
 ]
 """For objcopy: copies of structures are checked, and no name of the entry replaces one that the checks use."""
 KEPT_PROGRAMS = 64
-TABLE = "the launches"
-"""What the text behind the entry is called."""
+CONSTANTS, TABLE = "the constants", "the launches"
+"""What the texts before and behind the entry are called."""
+MOST_STATIC_SHARED = 48 * 1024
+"""Bytes of shared memory that a kernel may declare."""
 MARK = 128
 """Bytes of a mark in shared memory."""
 MATHEMATICS = (
@@ -44,9 +47,17 @@ KNOWN = re.compile(
     rf"_GLOBAL_OFFSET_TABLE_|({'|'.join(MATHEMATICS.split())})f?"
 )
 """What kernels may use that they do not define themselves."""
+CHECKS = re.compile(r"__tsan_\w+|mem(cpy|move|set|cmp)")
+"""What kernels may not define: it would take the place of what checks them."""
+SYMBOL = re.compile(r"^[0-9a-f]+ (.{7}) (\S+)\t[0-9a-f]+ +(.*)$", re.MULTILINE)
+EARLY = re.compile(r"^ *\d+ \.((?:pre)?init_array|fini_array|[cd]tors|init|fini)(\S*) +(\w+)", re.MULTILINE)
+"""Sections of what runs before the kernels or behind them."""
+OF_THE_COMPILER = ("init_array", ".00099", "00000008")
+"""The one of these that g++ makes for the checks: the priority and the bytes of a single address."""
 UNKNOWN = re.compile(r"was not declared|there are no arguments to|has not been declared|no member named")
+UNLINKED = re.compile(r"(undefined reference|relocation truncated|multiple definition|cannot find).*")
 DYNAMIC = re.compile(
-    r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;"
+    r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+){0,4})\s+(\w+)\s*\[\s*\]\s*;"
 )
 
 
@@ -145,11 +156,10 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
     """
     runtime = _runtime()
     folder = _new_folder()
-    constants = [f"-D{name}={value}" for name, value in defines]
     try:
-        made = compile_host(_text(source, kernels), [*KERNEL_OPTIONS, *constants], folder, readable=[HERE])
+        made = compile_host(_text(source, defines, kernels), KERNEL_OPTIONS, folder, readable=[HERE])
         made = made.rename(folder / "kernels.o")
-        _refuse_unknown(made, source)
+        _check_symbols(made, source)
         run_tool("objcopy", [*SEPARATED, made], folder)
     except CompilerError as error:
         shutil.rmtree(folder)
@@ -159,11 +169,13 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
     return _linked(folder, kernels)
 
 
-def _text(source: str, kernels: tuple[str, ...]) -> str:
-    """Return what g++ compiles: the source, and a table of its kernels."""
+def _text(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple[str, ...]) -> str:
+    """Return what g++ compiles: macros, which change nothing in headers, the source, and a table of its kernels."""
     table = "".join(f"EMULATED_KERNEL(({name}))\n" for name in kernels)
+    macros = "".join(f"#define {name} {value}\n" for name, value in defines)
     return (
-        f'#pragma GCC poison emulated {" ".join(POISONED)}\n#line 1 "{ENTRY}"\n{DYNAMIC.sub(_pointer, source)}\n'
+        f'#pragma GCC poison emulated {" ".join(POISONED)}\n#line 1 "{CONSTANTS}"\n{macros}'
+        f'#line 1 "{ENTRY}"\n{DYNAMIC.sub(_pointer, source)}\n'
         f'#line 1 "{TABLE}"\nEMULATED_KERNELS = {{\n{table}}};\n'
     )
 
@@ -173,21 +185,32 @@ def _pointer(declaration: re.Match[str]) -> str:
     return f"EMULATED_DYNAMIC({declaration[1]}, {declaration[2]})" + "\n" * declaration[0].count("\n")
 
 
-def _refuse_unknown(made: Path, source: str) -> None:
-    """Refuse kernels that call what CUDA C does not have, such as functions of the system.
+def _check_symbols(made: Path, source: str) -> None:
+    """Refuse kernels that call what CUDA C does not have, define what checks them, or run something beside them.
 
     Raises:
         CompilerError: they do.
     """
-    ended = run_tool("nm", ["-u", "-C", made], made.parent)
-    for text in ended.stdout.decode(errors="replace").splitlines():
-        name = text.split(maxsplit=1)[-1].strip()
-        if not KNOWN.fullmatch(name):
-            plain = name.partition("(")[0]
-            rows = enumerate(source.splitlines(), 1)
-            line = next((number for number, row in rows if re.search(rf"\b{re.escape(plain)}\b", row)), 0)
-            said = f"'{plain}' was not declared in CUDA C"
-            raise CompilerError(said, places=[(ENTRY, line, said)])
+    listed = run_tool("objdump", ["-h", "-t", "-C", made], made.parent).stdout.decode(errors="replace")
+    for flags, section, name in SYMBOL.findall(listed):
+        plain = name.partition("(")[0]
+        if section == "*UND*" and not KNOWN.fullmatch(name):
+            raise _at_its_line(source, plain, f"'{plain}' was not declared in CUDA C")
+        if section != "*UND*" and CHECKS.fullmatch(name):
+            raise _at_its_line(source, plain, f"no entry may define '{plain}'")
+        if "i" in flags:
+            raise _at_its_line(source, plain, f"'{plain}' is chosen before the kernels run, which CUDA C does not have")
+    if set(EARLY.findall(listed)) - {OF_THE_COMPILER}:
+        raise CompilerError(
+            "something runs before or behind the kernels, such as a constructor; CUDA C has no such code"
+        )
+
+
+def _at_its_line(source: str, name: str, said: str) -> CompilerError:
+    """Make an error about a name, with the first line that has it."""
+    rows = enumerate(source.splitlines(), 1)
+    line = next((number for number, row in rows if re.search(rf"\b{re.escape(name)}\b", row)), 0)
+    return CompilerError(said, places=[(ENTRY, line, said)])
 
 
 def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
@@ -242,9 +265,20 @@ def _linked(folder: Path, kernels: tuple[str, ...]) -> Program | Fault:
         words = [beside(), "-no-pie", kind, *objects, "-o", "program"]
         ended = run_tool("g++", words, folder)
         if ended.exit_code == 0:
-            return Program(folder, kernels, readable, _variables(folder))
-    said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-    return Fault("compile", f"the kernels cannot be linked: {said[0]}", None, None, None, "")
+            return _within_limits(Program(folder, kernels, readable, _variables(folder)))
+    reason = UNLINKED.search(ended.stderr.decode(errors="replace"))
+    said = shortened(reason[0], MOST_OF_ERROR) if reason else "no reason given"
+    return Fault("compile", f"the kernels cannot be linked: {said}", None, None, None, "")
+
+
+def _within_limits(program: Program) -> Program | Fault:
+    """Return a program, or the fault that its kernels declare more shared memory together than so many can have."""
+    size = sum(variable.size for variable in program.variables)
+    most = MOST_STATIC_SHARED * len(program.kernels)
+    if size <= most:
+        return program
+    said = f"the kernels declare {size:,} bytes of shared memory; accepted: up to {most:,}"
+    return Fault("compile", said, None, None, None, "")
 
 
 def _variables(folder: Path) -> tuple[Variable, ...]:

@@ -47,8 +47,8 @@ RESERVED = ("n", EPS2, "ceil_div", "min", "max")
 NO_NAME = "a name of letters, digits and _ that does not begin with __"
 NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
-_KERNEL = re.compile(r"\b__global__\b[^;{}()]*?(\w+)\s*\(")
-_ENTRY_POINT = re.compile(r"@compute\b[^;{}]*?\bfn\s+(\w+)\s*\(")
+_DECLARATION = {False: re.compile(r"\b__global__\b"), True: re.compile(r"\bfn\b")}
+"""What stands before the name of a kernel in CUDA C, and of an entry point in WGSL."""
 
 
 def _name(value: object) -> object:
@@ -253,7 +253,7 @@ def entry_of(path: Path, text: str) -> Entry:
     in_wgsl = path.suffix == SUFFIX
     if in_wgsl and head.precision != "float32":
         raise InputError(f"{path}: precision is {head.precision}; accepted for WGSL: float32")
-    kernels = _ENTRY_POINT.findall(text) if in_wgsl else _KERNEL.findall(_BOUNDS.sub(" ", text))
+    kernels = kernels_of(text, in_wgsl)
     launches = [
         launch
         for number, kernel in enumerate(head.kernels)
@@ -269,6 +269,16 @@ def entry_of(path: Path, text: str) -> Entry:
                 )
     mistakes.check()
     return Entry(path, text, head, tuple(launches), scratch)
+
+
+def kernels_of(text: str, in_wgsl: bool) -> list[str]:
+    """Return the names of the kernels that a text declares, or in WGSL of its functions, in their order."""
+    # By pieces, because a pattern that goes on from each word to the end would take hours for a text made for that.
+    pieces = re.split(r"([;{}()])", text if in_wgsl else _BOUNDS.sub(" ", text))
+    declaration = _DECLARATION[in_wgsl]
+    before = (piece for piece, end in zip(pieces[::2], pieces[1::2], strict=False) if end == "(")
+    names = [piece.split()[-1] for piece in before if declaration.search(piece)]
+    return [name for name in names if NAME.fullmatch(name) and not declaration.fullmatch(name)]
 
 
 def _document(path: Path, text: str) -> Document:

@@ -116,7 +116,7 @@ def _reasons(judgement: Judgement) -> list[str]:
     by_cause: dict[str, list[Sized]] = {}
     for size in judgement.sizes:
         if not size.right:
-            by_cause.setdefault(size.fault.sentence if size.fault else size.cause, []).append(size)
+            by_cause.setdefault(printable(size.fault.sentence) if size.fault else size.cause, []).append(size)
     lines = []
     for cause, sizes in by_cause.items():
         last = sizes[-1]

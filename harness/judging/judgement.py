@@ -152,9 +152,9 @@ def _judged(entry: Entry, launcher: Launcher, n: int, tolerance: Tolerance, seed
         return Sized(n, None, None, fault=answer.fault)
     # The first launch that is wrong says most; of right ones, that which is nearest to the limit.
     compared = []
-    for turn, (bodies, found) in enumerate(zip(sets, answer.accelerations, strict=True)):
+    for turn, (bodies, computed) in enumerate(zip(sets, answer.accelerations, strict=True)):
         sums = direct_sums(find(GRAVITY), bodies, np.arange(n), entry.head.precision)
-        size = _compared(entry, bodies, found, sums, tolerance, sets[turn - 1] if turn else None)
+        size = _compared(entry, bodies, computed, sums, tolerance, sets[turn - 1] if turn else None)
         if not size.right:
             return size
         compared.append(size)
@@ -162,25 +162,27 @@ def _judged(entry: Entry, launcher: Launcher, n: int, tolerance: Tolerance, seed
 
 
 def _compared(
-    entry: Entry, bodies: Bodies, found: NDArray[Any], sums: Sums, tolerance: Tolerance, former: Bodies | None
+    entry: Entry, bodies: Bodies, computed: NDArray[Any], sums: Sums, tolerance: Tolerance, former: Bodies | None
 ) -> Sized:
-    errors, limits, wrong = _errors(entry, found, sums, tolerance)
+    errors, limits, wrong = _errors(entry, computed, sums, tolerance)
     if not wrong:
         return Sized(bodies.n, errors, limits)
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.linalg.norm(found - sums.exact, axis=1) / np.linalg.norm(sums.magnitudes, axis=1)
-    rows = ~(apart <= limits.max) & ~(found == sums.exact).all(axis=1)
+        apart = np.linalg.norm(computed - sums.exact, axis=1) / np.linalg.norm(sums.magnitudes, axis=1)
+    rows = ~(apart <= limits.max) & ~(computed == sums.exact).all(axis=1)
     named = ranges(rows) if rows.any() else ""  # of some errors, all together are too large and none alone
     result = Result(
-        *(bodies, found, sums.exact, sums.magnitudes, rows if named else np.ones(bodies.n, np.bool_)),
+        *(bodies, computed, sums.exact, sums.magnitudes, rows if named else np.ones(bodies.n, np.bool_)),
         *(former, tiles_of(entry, bodies.n)),
     )
     return Sized(bodies.n, errors, limits, wrong, named, cause_of(result))
 
 
-def _errors(entry: Entry, found: NDArray[Any], sums: Sums, tolerance: Tolerance) -> tuple[Errors, Limits, str | None]:
+def _errors(
+    entry: Entry, computed: NDArray[Any], sums: Sums, tolerance: Tolerance
+) -> tuple[Errors, Limits, str | None]:
     """Return how far accelerations are from direct sums, what is accepted, and why they are wrong; None where right."""
-    errors, scale = Reference(sums.exact, sums.magnitudes, ACCELERATION).errors(found)
+    errors, scale = Reference(sums.exact, sums.magnitudes, ACCELERATION).errors(computed)
     limits = limits_of(tolerance, sums, ACCELERATION, entry.head.precision)
     wrong = objection_to(errors, limits)
     if not wrong and not scale <= limits.scale:

@@ -5,7 +5,7 @@ A launcher gets bodies and nothing of what is expected: the reference is compute
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,12 +73,12 @@ def calls_of(entry: Entry, bodies: Sequence[Bodies]) -> list[Call]:
 
     The softening length squared is a float, whole numbers are ints.
     """
-    own = {*entry.inputs, *entry.outputs}
+    of_each_launch = {*entry.inputs, *entry.outputs}
 
     def argument(written: str | int | float, turn: int, each: Bodies) -> str | int | float:
         if written == EPS2:
             return float(entry.real(each.eps**2))
-        return suffixed(written, turn) if isinstance(written, str) and written in own else written
+        return suffixed(written, turn) if isinstance(written, str) and written in of_each_launch else written
 
     calls = entry.calls(bodies[0].n)
     return [
@@ -91,6 +91,14 @@ def calls_of(entry: Entry, bodies: Sequence[Bodies]) -> list[Call]:
 def suffixed(name: str, turn: int) -> str:
     """Name the array of a set of bodies: that of the first as the entry does, others with a number, as no entry can."""
     return name if turn == 0 else f"{name}@{turn + 1}"
+
+
+def changed(names: Iterable[str], before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]) -> str:
+    """Say which array of bodies has other contents than before the launches; empty where none has."""
+    for name in names:
+        if after[name].tobytes() != before[name].tobytes():
+            return f"the entry changes the bodies in {name}"
+    return ""
 
 
 def accelerations_of(entry: Entry, arrays: Mapping[str, NDArray[Any]], turns: int) -> list[NDArray[Any]]:

@@ -24,7 +24,7 @@ from gravbench.judging import frames
 from gravbench.judging.calls import Call
 from gravbench.judging.cubin import global_bytes
 from gravbench.judging.entry import Entry
-from gravbench.judging.launching import Answer, accelerations_of, arrays_of, calls_of, suffixed
+from gravbench.judging.launching import Answer, accelerations_of, arrays_of, calls_of, changed, suffixed
 from gravbench.model.bodies import Bodies
 from gravbench.model.device import Device
 from gravbench.sandbox.compilers import compile_cuda
@@ -49,6 +49,9 @@ _GUARD = np.full(GUARD // 4, 0x7FC0BEEF, np.uint32).tobytes()
 
 WORKER = (sys.executable, "-c", "from gravbench.judging.worker import main; main()")
 """The command of the process that launches, before the selector of its device."""
+
+
+ONE_BODY = Bodies(np.ones(1), np.zeros((1, 3)), np.zeros((1, 3)), 1.0)
 
 
 class FaultError(Exception):
@@ -147,6 +150,7 @@ class Loaded:
         kernels = list(dict.fromkeys(kernel.name for kernel in entry.head.kernels))
         question = {"do": "load", "kernels": kernels, "precision": entry.head.precision}
         self.facts, _ = process.ask(question, [code], seconds=STARTING_SECONDS)
+        check_parameters(entry, self.facts.get("parameters"))
 
     def place(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Fill arrays, those that are there already, or others in their place."""
@@ -248,6 +252,21 @@ def answered(loaded: Loaded, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
     return Answer(accelerations_of(entry, after, len(bodies)))
 
 
+def check_parameters(entry: Entry, sizes: object) -> None:
+    """Compare the bytes of the parameters of each kernel with what it is given; nothing where no device says them.
+
+    Raises:
+        InputError: a kernel takes others.
+    """
+    widths = {str: 8, int: 4, float: entry.real().nbytes}
+    for call in calls_of(entry, [ONE_BODY]):
+        given = [widths[type(argument)] for argument in call.arguments]
+        taken = sizes.get(call.kernel) if isinstance(sizes, dict) else None
+        if taken is not None and taken != given:
+            sentence = f"the parameters of {call.kernel} have {_quoted(taken)} bytes"
+            raise InputError(f"{entry.path}: {sentence}; accepted: {given}, those of its arguments")
+
+
 def check_unchanged(
     names: Iterable[str], before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]
 ) -> None:
@@ -256,9 +275,8 @@ def check_unchanged(
     Raises:
         FaultError: one is another.
     """
-    for name in names:
-        if after[name].tobytes() != before[name].tobytes():
-            raise FaultError("bounds", f"the entry changes the bodies in {name}")
+    if sentence := changed(names, before, after):
+        raise FaultError("bounds", sentence)
 
 
 def binary_of(entry: Entry, device: Device) -> bytes:

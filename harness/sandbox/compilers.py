@@ -128,14 +128,14 @@ def beside() -> str:
 @cache
 def toolchain() -> tuple[Path, ...]:
     """Return the folders that g++ reads: those of the system, and those in which it says that it looks."""
-    own = compiler().resolve().parent
-    asked = subprocess.run(
+    programs = compiler().resolve().parent
+    search = subprocess.run(
         [compiler(), "-v", "-E", "-x", "c++", "-"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
     )
-    headers = [Path(line.strip()) for line in asked.stderr.splitlines() if line.startswith(" /")]
+    headers = [Path(line.strip()) for line in search.stderr.splitlines() if line.startswith(" /")]
     # One that is installed elsewhere lies in folders beside its programs.
-    neighbours = [own.parent / name for name in ("lib", "libexec")] if own != Path("/usr/bin") else []
-    return existing([*SYSTEM, own, *headers, *neighbours])
+    neighbours = [programs.parent / name for name in ("lib", "libexec")] if programs != Path("/usr/bin") else []
+    return existing([*SYSTEM, programs, *headers, *neighbours])
 
 
 def python_files() -> tuple[Path, ...]:
@@ -165,5 +165,5 @@ def nvrtc_files() -> tuple[Path, tuple[Path, ...]]:
         library = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
     except (ImportError, RuntimeError):
         raise InputError("NVRTC is not installed; pip install 'gravbench[explain]' has it") from None
-    found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
-    return Path(library), existing([folder for folder in found if folder])
+    folders = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
+    return Path(library), existing([folder for folder in folders if folder])
