@@ -85,14 +85,30 @@ def read(path: Path, mistakes: Mistakes | None = None, *, keys: str = "n and var
         InputError: it is missing, no regular file, unreadable, empty, no YAML, or beyond the limits of size, nesting
             and parts; without ``mistakes`` also, it has a key twice, or uses a tag.
     """
-    collected = Mistakes() if mistakes is None else mistakes
+    return parsed(path, text_of(path, MOST_BYTES), mistakes, keys=keys)
+
+
+def text_of(path: Path, most: int) -> str:
+    """Read a text file of up to so many bytes.
+
+    Raises:
+        InputError: it is missing, no regular file, unreadable, too large, or not UTF-8.
+    """
     try:
-        content = files.content(path, MOST_BYTES)
-        text = content.decode("utf-8-sig")
+        return files.content(path, most).decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8; accepted: a text file in UTF-8") from error
+
+
+def parsed(path: Path, text: str, mistakes: Mistakes | None = None, *, keys: str) -> Document:
+    """Read the text of a file, or a part of it with empty lines in the place of what stands before; as ``read``.
+
+    Raises:
+        InputError: as ``read``, but for what is not about the text.
+    """
+    collected = Mistakes() if mistakes is None else mistakes
     if wrong := yaml.reader.Reader.NON_PRINTABLE.search(text):
         line = f", line {text.count(chr(10), 0, wrong.start()) + 1}"
         raise InputError(f"{path}{line}: invalid YAML: character {wrong[0]!r} is not accepted")

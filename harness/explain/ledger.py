@@ -152,12 +152,16 @@ def ledgers(
 def inner_loops(built: Assembled, where: Places, mutual: bool | str) -> tuple[Inner, ...]:
     """Count the inner loops over interactions of machine code; ``mutual`` as a variant declares it."""
     code, loops = built.code.instructions, built.code.loops()
-    inner = innermost(
-        loops, [place for place, instruction in enumerate(code) if is_rsqrt(instruction.opcode, instruction.operands)]
-    )
-    # A loop over bodies or cells that has loops within it is none over their interactions.
-    inner = [loop for loop in inner if not any(loop.holds(other) for other in loops)] or inner
+    inner = over_interactions(code, loops)
     return tuple(_counted(code, loops, loop, where, mutual) for loop in inner)
+
+
+def over_interactions(code: Sequence[Instruction], loops: Sequence[Loop]) -> list[Loop]:
+    """Return the inner loops over interactions: the innermost ones with a reciprocal square root."""
+    rsqrts = [place for place, instruction in enumerate(code) if is_rsqrt(instruction.opcode, instruction.operands)]
+    inner = innermost(loops, rsqrts)
+    # A loop over bodies or cells that has loops within it is none over their interactions.
+    return [loop for loop in inner if not any(loop.holds(other) for other in loops)] or inner
 
 
 def _counted(

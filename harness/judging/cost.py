@@ -1,0 +1,97 @@
+"""What an interaction of an entry costs, by its machine code for one architecture; needs no GPU.
+
+The inner loop over interactions is found as ``explain`` finds it, by its reciprocal square root.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from gravbench.errors import InputError
+from gravbench.explain.assembling import Assembled, Compiled, disassembled, missing
+from gravbench.explain.ledger import inner_loops, over_interactions
+from gravbench.explain.machine_code import NoKernelError
+from gravbench.explain.occupancy import Occupancy, occupancy
+from gravbench.explain.source_lines import places
+from gravbench.judging.entry import Entry
+from gravbench.sandbox.compilers import compile_cuda
+from gravbench.toolkits.interface import cuda_options
+
+ARCHITECTURE = "sm_90"
+FILE = "kernel.cu"
+"""What compilers call the file of an entry."""
+BODIES = 65536
+"""For so many bodies the threads of a block are taken."""
+REMARKS = ("--ptxas-options=-v", "-lineinfo")
+
+
+class NoCostError(Exception):
+    """The cost cannot be counted; the message says why."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one interaction costs in the inner loop of a kernel: issue slots, loads from global and shared memory.
+
+    Registers are those of a thread, ``spilled`` bytes those that it stores and loads for want of registers, ``shared``
+    the bytes of a block.
+    """
+
+    kernel: str
+    architecture: str
+    slots: float
+    global_loads: float
+    shared_loads: float
+    registers: int
+    spilled: int
+    shared: int
+    occupancy: Occupancy
+
+
+def cost_of(entry: Entry) -> Cost:
+    """Compile an entry, and count the first of its kernels that has a loop over interactions.
+
+    Raises:
+        NoCostError: it cannot be compiled or read here, or has no such loop.
+    """
+    if reason := missing():
+        raise NoCostError(reason)
+    text = f'#line 1 "{FILE}"\n{entry.text}'
+    flags = [*REMARKS, *cuda_options(entry.head.constants, entry.head.precision)]
+    try:
+        image, log = compile_cuda(text, ARCHITECTURE, flags)
+        made = Compiled(ARCHITECTURE, image, log)
+        for call in {call.kernel: call for call in entry.calls(BODIES)}.values():
+            built = disassembled(made, call.kernel)
+            if cost := _counted(entry, call.kernel, built, prod(call.block), call.shared):
+                return cost
+    except NoKernelError as error:
+        accepted = f'extern "C" __global__ void {error.kernel}(...)'
+        raise NoCostError(f"the machine code has no kernel {error.kernel}; accepted: {accepted}") from error
+    except InputError as error:
+        raise NoCostError(str(error)) from error
+    raise NoCostError("no loop with a reciprocal square root is there, by which an interaction is known")
+
+
+def _counted(entry: Entry, kernel: str, built: Assembled, threads: int, dynamic: int) -> Cost | None:
+    code, loops = built.code.instructions, built.code.loops()
+    inner = inner_loops(built, places(f'#line 1 "{FILE}"\n{entry.text}'), entry.head.mutual)
+    if not inner:
+        return None
+    # Of several, that with the most interactions in a turn does most of the work.
+    place = max(range(len(inner)), key=lambda number: inner[number].turn)
+    loop = over_interactions(code, loops)[place]
+    opcodes = [instruction.opcode.partition(".")[0] for instruction in code[loop.first : loop.last + 1]]
+    shared = built.shared + dynamic
+    return Cost(
+        kernel,
+        built.architecture,
+        inner[place].slots,
+        opcodes.count("LDG") / inner[place].turn,
+        opcodes.count("LDS") / inner[place].turn,
+        built.registers,
+        built.spilled,
+        shared,
+        occupancy(built.architecture, threads, built.registers, shared),
+    )

@@ -1,0 +1,172 @@
+"""Whether an entry is right: launches on bodies of several sizes, each compared with direct sums in float64.
+
+The bodies of every launch are new: other positions, masses and softening, from a seed that is drawn for the judgement.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gravbench.errors import InputError
+from gravbench.judging.diagnosis import Result, cause_of, ranges
+from gravbench.judging.entry import Entry
+from gravbench.judging.launching import Fault, Launcher
+from gravbench.model import generators
+from gravbench.model.bodies import Bodies
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
+from gravbench.model.record import Errors
+from gravbench.model.variant import DIRECT_SUM, Tolerance, Variant
+from gravbench.verifying.comparing import ACCELERATION, Limits, Reference, limits_of, objection_to
+from gravbench.verifying.direct_sums import Sums, direct_sums
+from gravbench.verifying.perturbed import other_bodies
+
+EPS = 0.05
+"""Of the first bodies of each size; those of others are up to twice as long or half as short."""
+LAUNCHES = 3
+"""On other bodies each, one after another in one process."""
+MOST_BODIES = 8192
+SMALL, USUAL = 33, 1000
+
+
+@dataclass(frozen=True)
+class Sized:
+    """What came of one number of bodies: the errors and limits of the worst launch, and why it is wrong.
+
+    ``wrong`` says what is wrong and ``cause`` why that is likely; both are empty where the result is right. A ``fault``
+    ended the launches before there was a result.
+    """
+
+    n: int
+    errors: Errors | None
+    limits: Limits | None
+    wrong: str = ""
+    bodies: str = ""
+    cause: str = ""
+    fault: Fault | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether all launches were right."""
+        return not self.wrong and self.fault is None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """An entry, what was accepted as right, the seed of its bodies, and what came of each number of them."""
+
+    entry: Entry
+    tolerance: Tolerance
+    seed: int
+    sizes: tuple[Sized, ...]
+
+    @property
+    def right(self) -> bool:
+        """Whether all sizes are right."""
+        return all(size.right for size in self.sizes)
+
+
+def usual_sizes(entry: Entry) -> list[int]:
+    """Return the numbers of bodies that an entry is judged at: one, a warp and one, a whole block, a ragged end."""
+    threads = max(entry.threads(n) for n in (1, USUAL))
+    return sorted({1, SMALL, threads, max(USUAL, 2 * threads + 1)})
+
+
+def check_sizes(sizes: Sequence[int]) -> None:
+    """Refuse numbers of bodies that take too long.
+
+    Raises:
+        InputError: one is below 1 or above ``MOST_BODIES``, or there are none.
+    """
+    for n in sizes or [0]:
+        if not 1 <= n <= MOST_BODIES:
+            raise InputError(f"--n {n}; accepted: 1 to {MOST_BODIES}")
+
+
+def tolerance_of(entry: Entry, rung: Variant | None) -> Tolerance:
+    """Return the errors that are accepted: those that the entry states, those of its rung, or of a direct sum."""
+    if entry.head.error is not None:
+        return Tolerance(max=entry.head.error, rms=entry.head.error)
+    if rung is not None:
+        return rung.accepted(entry.head.precision, rung.complete({}))
+    return DIRECT_SUM[entry.head.precision]
+
+
+def judge(
+    entry: Entry, launcher: Launcher, sizes: Sequence[int], rung: Variant | None = None, seed: int | None = None
+) -> Judgement:
+    """Launch an entry for each number of bodies and compare what it computes; ``seed`` is drawn where there is none.
+
+    Raises:
+        InputError: the entry cannot be compiled, or cannot be launched for one of the sizes.
+    """
+    check_sizes(sizes)
+    for n in sizes:  # before anything is compiled
+        entry.calls(n)
+        entry.scratch_bytes(n)
+    chosen = secrets.randbelow(2**32) if seed is None else seed
+    tolerance = tolerance_of(entry, rung)
+    judged: list[Sized] = []
+    for n in sizes:
+        judged.append(_judged(entry, launcher, n, tolerance, chosen))
+        if judged[-1].fault is not None:
+            break
+    return Judgement(entry, tolerance, chosen, tuple(judged))
+
+
+def bodies_of(n: int, seed: int) -> list[Bodies]:
+    """Return the bodies of each launch: a Plummer sphere, and others at other places, with other masses and softening."""
+    generator = np.random.default_rng([seed, n])
+    sets = [generators.plummer(n, int(generator.integers(2**31)), EPS * 2 ** generator.uniform(-1, 1))]
+    for turn in range(1, LAUNCHES):
+        other = other_bodies(sets[0], generator, near=turn % 2 == 1)
+        sets.append(Bodies(other.mass, other.position, other.velocity, other.eps * 2 ** generator.uniform(-1, 1)))
+    return sets
+
+
+def _judged(entry: Entry, launcher: Launcher, n: int, tolerance: Tolerance, seed: int) -> Sized:
+    sets = bodies_of(n, seed)
+    answer = launcher.run(entry, sets)
+    if answer.fault is not None:
+        return Sized(n, None, None, fault=answer.fault)
+    # The first launch that is wrong says most; of right ones, that which is nearest to the limit.
+    compared = []
+    for turn, (bodies, found) in enumerate(zip(sets, answer.accelerations, strict=True)):
+        sums = direct_sums(find(GRAVITY), bodies, np.arange(n), entry.head.precision)
+        size = _compared(entry, bodies, found, sums, tolerance, sets[turn - 1] if turn else None)
+        if not size.right:
+            return size
+        compared.append(size)
+    return max(compared, key=lambda size: size.errors.error_magnitude_max or 0.0 if size.errors else 0.0)
+
+
+def _compared(
+    entry: Entry, bodies: Bodies, found: NDArray[Any], sums: Sums, tolerance: Tolerance, former: Bodies | None
+) -> Sized:
+    reference = Reference(sums.exact, sums.magnitudes, ACCELERATION)
+    errors, scale = reference.errors(found)
+    limits = limits_of(tolerance, sums, ACCELERATION, entry.head.precision)
+    wrong = objection_to(errors, limits)
+    if not wrong and not scale <= limits.scale:
+        wrong = f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
+    if not wrong:
+        return Sized(bodies.n, errors, limits)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.linalg.norm(found - sums.exact, axis=1) / np.linalg.norm(sums.magnitudes, axis=1)
+    rows = ~(apart <= limits.max) & ~(found == sums.exact).all(axis=1)
+    rows = rows if rows.any() else np.ones(bodies.n, np.bool_)
+    result = Result(bodies, found, sums.exact, sums.magnitudes, rows, former, tiles_of(entry, bodies.n))
+    return Sized(bodies.n, errors, limits, wrong, ranges(rows), cause_of(result))
+
+
+def tiles_of(entry: Entry, n: int) -> list[int]:
+    """Return the numbers of bodies that a kernel may work on together: its blocks, a warp, its constants."""
+    extents = [extent for call in entry.calls(n) for extent in (*call.block, prod(call.block))]
+    return sorted({32, *extents, *entry.head.constants.values()} & set(range(2, MOST_BODIES)))
