@@ -76,8 +76,12 @@ def source(
     standalone: Annotated[
         bool, typer.Option("--standalone", help="Print one file of CUDA C that plain nvcc compiles instead.")
     ] = False,
+    entry: Annotated[
+        bool, typer.Option("--entry", help="Print it as an entry instead: one file that `gravbench judge` takes.")
+    ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the file of --standalone here instead of printing it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the file of --standalone or --entry here instead of printing it."),
     ] = None,
 ) -> None:
     """Print the source of a variant: the CUDA C as it is compiled, the file in another language, or the Python.
@@ -87,24 +91,26 @@ def source(
     With --standalone, everything that the CUDA C includes is in it and its constants are defined, with the default of
     each axis: `nvcc -c -arch=sm_90 FILE` compiles it.
 
+    With --entry, a head says how it is launched for any n, with the default of each axis, or what is chosen for 65,536
+    bodies.
+
     With --machine-code, print the instructions of its compiled kernels, with the default of each axis. This needs the
     compiler and nvdisasm, but no GPU.
     """
     from gravbench.explain.generated import machine_code as instructions
-    from gravbench.explain.standalone import standalone as whole
     from gravbench.model import files
 
-    kinds = {"--machine-code": machine_code, "--python": python, "--standalone": standalone}
+    kinds = {"--machine-code": machine_code, "--python": python, "--standalone": standalone, "--entry": entry}
     _check_options(kinds, {"--arch": arch}, "--machine-code")
-    _check_options(kinds, {"--out": out}, "--standalone")
-    for option in ("--python", "--standalone"):
+    _check_options(kinds, {"--out": out}, "--standalone", "--entry")
+    for option in ("--python", "--standalone", "--entry"):
         if toolkit is not None and kinds[option]:
             raise InputError(f"--toolkit and {option} cannot be combined; accepted: one of them")
     chosen, computed = _found(variant, interaction)
     if machine_code:
         _show(instructions(chosen, computed, arch or "sm_90", toolkit), "text")
-    elif standalone:
-        text = whole(chosen, computed)
+    elif standalone or entry:
+        text = _whole(chosen, computed, entry=entry)
         if out is None:
             _show(text, "cuda")
         else:
@@ -114,6 +120,21 @@ def source(
         _show(files.text(chosen.path), "python")
     else:
         _show_kernel(chosen, computed, toolkit)
+
+
+def _whole(variant: Variant, interaction: Interaction, *, entry: bool) -> str:
+    """Return the one file of a variant, as an entry or for plain nvcc.
+
+    Raises:
+        InputError: the variant makes none, or none of this interaction.
+    """
+    from gravbench.explain.standalone import standalone
+    from gravbench.judging.export import exported
+    from gravbench.model.interaction import GRAVITY
+
+    if entry and interaction.name != GRAVITY:
+        raise InputError(f"--entry: an entry computes {GRAVITY}, not {interaction.name}; accepted: {GRAVITY}")
+    return exported(variant) if entry else standalone(variant, interaction)
 
 
 def _show_kernel(variant: Variant, interaction: Interaction, toolkit: str | None) -> None:
@@ -134,14 +155,14 @@ def _show_kernel(variant: Variant, interaction: Interaction, toolkit: str | None
         _show(files.text(file if entry.suffix and file.exists() else variant.path), "python")
 
 
-def _check_options(kinds: Mapping[str, bool], options: Mapping[str, object], kind: str) -> None:
-    """Refuse two kinds of source at once, and options that only work with one kind where it is not asked for."""
+def _check_options(kinds: Mapping[str, bool], options: Mapping[str, object], *suitable: str) -> None:
+    """Refuse two kinds of source at once, and options that only work with ``suitable`` kinds without one of these."""
     chosen = [name for name, value in kinds.items() if value]
     if len(chosen) > 1:
         raise InputError(f"{chosen[0]} and {chosen[1]} cannot be combined; accepted: one of them")
     for option, value in options.items():
-        if value is not None and kind not in chosen:
-            raise InputError(f"{option} only works with {kind}")
+        if value is not None and not set(suitable) & set(chosen):
+            raise InputError(f"{option} only works with {' or '.join(suitable)}")
 
 
 def _found(variant: str, interaction: str) -> tuple[Variant, Interaction]:

@@ -45,7 +45,7 @@ def _show_version(wanted: bool) -> None:
 
 
 ORDER = (
-    *("run", "check", "selftest", "peaks", "ablate", "movie", "live"),
+    *("run", "check", "judge", "selftest", "peaks", "ablate", "movie", "live"),
     *("report", "best", "compare", "replay", "merge", "export", "history"),
     *("list", "source", "explain", "doctor", "new", "schema"),
 )

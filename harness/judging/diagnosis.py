@@ -92,19 +92,23 @@ Alternatives = Iterator[tuple[str, Pulls]]
 
 def left_out(result: Result) -> Alternatives:
     """Leave out the bodies at the end or the beginning, such as those of the last tile that is not full."""
-    n = result.bodies.n
     for tile in result.tiles:
-        if rest := n % tile:
-            kept = result.rows[: n - rest]
-            yield f"the last {rest} bodies are left out: the last tile of {tile}, which is not full", result.pulls(kept)
-            padded = np.vstack([result.rows, np.repeat(result.rows[-1:], tile - rest, axis=0)])
-            yield (
-                f"the last body is counted again {tile - rest} times, to fill up a tile of {tile}",
-                result.pulls(padded),
-            )
-    if n > 1:
+        if rest := result.bodies.n % tile:
+            yield f"the last tile of {tile}, which has {rest}, is left out", result.pulls(result.rows[:-rest])
+    if result.bodies.n > 1:
         yield "the last body is left out", result.pulls(result.rows[:-1])
         yield "the first body is left out", result.pulls(result.rows[1:])
+
+
+def filled_up(result: Result) -> Alternatives:
+    """Count other bodies in the places of the last tile that have none."""
+    for tile in result.tiles:
+        if rest := result.bodies.n % tile:
+            again = np.vstack([result.rows, np.repeat(result.rows[-1:], tile - rest, axis=0)])
+            yield f"the last body fills up the last tile of {tile}, which has {rest}", result.pulls(again)
+        if rest and tile < result.bodies.n:
+            again = np.vstack([result.rows, result.rows[-tile:-rest]])
+            yield f"the end of the last tile of {tile} is what the tile before left there", result.pulls(again)
 
 
 def one_tile(result: Result) -> Alternatives:
@@ -112,10 +116,9 @@ def one_tile(result: Result) -> Alternatives:
     n = result.bodies.n
     for tile in result.tiles:
         if tile < n:
-            first = result.pulls(result.rows[:tile])
-            yield f"only the first {tile} bodies pull", first
-            times = -(-n // tile)
-            yield f"the first tile of {tile} is read in each of {times} turns", Pulls(*(times * part for part in first))
+            yield f"only the first {tile} bodies pull", result.pulls(result.rows[:tile])
+            again = result.rows[np.arange(n) % tile]
+            yield f"the first tile of {tile} is read again in the place of the others", result.pulls(again)
 
 
 def half_of_the_pairs(result: Result) -> Alternatives:
@@ -213,7 +216,7 @@ def short_numbers(result: Result) -> Alternatives:
 
 
 HYPOTHESES: tuple[Callable[[Result], Alternatives], ...] = (
-    *(left_out, one_tile, half_of_the_pairs, softening, masses, powers, directions, rows_moved),
+    *(left_out, filled_up, one_tile, half_of_the_pairs, softening, masses, powers, directions, rows_moved),
     *(former_bodies, scale, short_numbers),
 )
 

@@ -234,7 +234,15 @@ def read(path: Path) -> Entry:
     Raises:
         InputError: the file cannot be read, has no head, or its head is not accepted; a sentence for each mistake.
     """
-    text = text_of(path, MOST_BYTES)
+    return entry_of(path, text_of(path, MOST_BYTES))
+
+
+def entry_of(path: Path, text: str) -> Entry:
+    """Read an entry from its text; messages call it ``path``.
+
+    Raises:
+        InputError: it has no head, or its head is not accepted; a sentence for each mistake.
+    """
     document = _document(path, text)
     head = _validated(document)
     mistakes = Mistakes()

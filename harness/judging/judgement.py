@@ -29,7 +29,7 @@ from gravbench.verifying.direct_sums import Sums, direct_sums
 from gravbench.verifying.perturbed import other_bodies
 
 EPS = 0.05
-"""Of the first bodies of each size; those of others are up to twice as long or half as short."""
+"""A usual softening length; each launch has its own, up to twice or down to half of it."""
 LAUNCHES = 3
 """On other bodies each, one after another in one process."""
 MOST_BODIES = 8192
@@ -122,12 +122,15 @@ def judge(
 
 
 def bodies_of(n: int, seed: int) -> list[Bodies]:
-    """Return the bodies of each launch: a Plummer sphere, and others at other places, with other masses and softening."""
+    """Return the bodies of each launch: a Plummer sphere, every other time so small that the softening matters most.
+
+    Their masses differ, and about half of the mass is in a few bodies, the first and the last among them.
+    """
     generator = np.random.default_rng([seed, n])
-    sets = [generators.plummer(n, int(generator.integers(2**31)), EPS * 2 ** generator.uniform(-1, 1))]
-    for turn in range(1, LAUNCHES):
-        other = other_bodies(sets[0], generator, near=turn % 2 == 1)
-        sets.append(Bodies(other.mass, other.position, other.velocity, other.eps * 2 ** generator.uniform(-1, 1)))
+    sets = []
+    for turn in range(LAUNCHES):
+        sphere = generators.plummer(n, int(generator.integers(2**31)), EPS * 2 ** generator.uniform(-1, 1))
+        sets.append(other_bodies(sphere, generator, near=turn % 2 == 1))
     return sets
 
 
@@ -167,6 +170,7 @@ def _compared(
 
 
 def tiles_of(entry: Entry, n: int) -> list[int]:
-    """Return the numbers of bodies that a kernel may work on together: its blocks, a warp, its constants."""
-    extents = [extent for call in entry.calls(n) for extent in (*call.block, prod(call.block))]
-    return sorted({32, *extents, *entry.head.constants.values()} & set(range(2, MOST_BODIES)))
+    """Return the numbers of bodies that a kernel may work on together, the likeliest first."""
+    calls = entry.calls(n)
+    extents = [*(prod(call.block) for call in calls), *(extent for call in calls for extent in call.block)]
+    return [tile for tile in dict.fromkeys([*extents, *entry.head.constants.values(), 32]) if 2 <= tile < MOST_BODIES]
