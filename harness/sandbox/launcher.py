@@ -93,10 +93,11 @@ def change_root(root, readable, writable):
     """Make an empty folder the root, in which only what is readable or writable can be seen."""
     call("mount", None, "/", None, MS_REC | MS_PRIVATE, None)
     call("mount", "tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
-    links = {path: os.readlink(path) for path in readable if os.path.islink(path)}
-    shown = sorted({os.path.realpath(path) if path in links else path for path in readable})
+    links, shown = {}, set()
+    for path in readable:
+        shown.add(followed(path, links))
     last = None
-    for path in shown:
+    for path in sorted(shown):
         # What lies in a folder that is shown already is seen there.
         if last is None or not path.startswith(last.rstrip("/") + "/"):
             show(path, root, READ_ONLY)
@@ -113,6 +114,23 @@ def change_root(root, readable, writable):
     system_call(pivot_root, b".", b".", what="pivot_root")
     call("umount2", ".", MNT_DETACH)
     os.chdir("/")
+
+
+def followed(path, links):
+    """Return the path behind symbolic links, and add those that lead there: their paths, which have none, and targets."""
+    done, left = "/", path.strip("/").split("/")
+    while left:
+        part = left.pop(0)
+        place = os.path.join(done, part)
+        if part == "..":
+            done = os.path.dirname(done)
+        elif os.path.islink(place):
+            links[place] = os.readlink(place)
+            done = "/" if links[place].startswith("/") else done
+            left = [*links[place].strip("/").split("/"), *left]
+        else:
+            done = place
+    return done
 
 
 def show(path, root, read_only):

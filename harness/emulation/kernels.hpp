@@ -1,0 +1,38 @@
+// How the program calls a kernel: by its name, with arguments of which each is an array, an integer or a real number.
+#pragma once
+#include <type_traits>
+#include <utility>
+
+namespace emulated {
+struct Argument {
+    char kind;  // p: array, i: integer, r: real number
+    long long integer;
+    double real;
+    void* pointer;
+};
+struct Kernel {
+    const char* name;
+    const char* parameters;
+    void (*call)(const Argument*);
+};
+extern const Kernel kernels[];
+
+template <class T> constexpr char kind_of = std::is_pointer_v<T> ? 'p' : std::is_integral_v<T> ? 'i' : 'r';
+template <class T> __attribute__((no_sanitize("thread"))) inline T converted(const Argument& argument) {
+    if constexpr (std::is_pointer_v<T>) return static_cast<T>(argument.pointer);
+    else if constexpr (std::is_integral_v<T>) return static_cast<T>(argument.integer);
+    else return static_cast<T>(argument.kind == 'i' ? argument.integer : argument.real);
+}
+template <auto kernel> struct Caller;
+template <class... Types, void (*kernel)(Types...)> struct Caller<kernel> {
+    static constexpr char parameters[] = {kind_of<Types>..., 0};
+    __attribute__((no_sanitize("thread"))) static void call(const Argument* arguments) {
+        call_with(arguments, std::make_integer_sequence<int, sizeof...(Types)>());
+    }
+    template <int... places>
+    __attribute__((no_sanitize("thread"))) static void call_with(
+        const Argument* arguments, std::integer_sequence<int, places...>) {
+        kernel(converted<std::remove_cv_t<Types>>(arguments[places])...);
+    }
+};
+}  // namespace emulated

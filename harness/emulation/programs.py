@@ -1,0 +1,237 @@
+"""The program of emulated kernels: made by g++ in the sandbox, and what its addresses are in the entry's file."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+from gravbench.errors import InputError
+from gravbench.sandbox.compilers import CompilerError, beside, compile_host, run_tool, toolchain
+
+HERE = Path(__file__).resolve().parent
+ENTRY = "entry.cu"
+"""What the file of the entry is called in sentences; its own ``#line`` may name another."""
+OURS = ("device.hpp", "kernels.hpp", "threads.hpp", "checked.cpp")
+KERNEL_OPTIONS = (
+    "-std=c++20", "-O1", "-g1", "-w", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
+    "-fno-stack-protector", "-ftls-model=local-exec", "-fmax-errors=3", "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0", f"-I{HERE}", "-include", "device.hpp", "-include", "kernels.hpp",
+)  # fmt: skip
+"""No optimization that duplicates barriers or removes what other threads could see."""
+NO_ASSEMBLY = "".join(
+    f'#define {word} _Pragma("GCC error \\"inline assembly cannot be emulated\\"")\n'
+    for word in ("asm", "__asm", "__asm__")
+)
+SEPARATED = [
+    *(f"--redefine-sym={name}=emulated_{name}" for name in ("memcpy", "memmove", "memset")),
+    "--keep-global-symbol=_ZN8emulated7kernelsE",
+]
+"""For objcopy: copies of structures are checked, and no name of the entry takes the place of one that the checks use."""
+KEPT_PROGRAMS = 64
+MARK = 128
+"""Bytes of a mark in shared memory."""
+MATHEMATICS = (
+    "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p pow sqrt cbrt "
+    "hypot fabs fmod remainder floor ceil trunc round rint nearbyint lrint llrint lround llround fma fmin fmax fdim "
+    "copysign erf erfc tgamma lgamma ldexp frexp modf scalbn ilogb logb nextafter sincos"
+)
+KNOWN = re.compile(
+    rf"emulated::.*|(thread|block)Idx|(block|grid)Dim|mem(cpy|move|set|cmp)|__tsan_\w+|__\w*[dsxt][fi]\d?|"
+    rf"_GLOBAL_OFFSET_TABLE_|({'|'.join(MATHEMATICS.split())})f?"
+)
+"""What kernels may use that they do not define themselves."""
+UNKNOWN = re.compile(r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named")
+DYNAMIC = re.compile(r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a kernel, in one sentence, and where: line of the entry, thread and block by their numbers.
+
+    ``kind`` is race, barrier, divergence, bounds, time, memory, compile, crash or unknown function.
+    """
+
+    kind: str
+    sentence: str
+    line: int | None
+    thread: int | None
+    block: int | None
+    kernel: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Shared memory that a kernel declares: its name, where it begins and how long it is, in bytes."""
+
+    name: str
+    begin: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An executable; ``readable`` is what it needs to start. Its folder lives as long as it."""
+
+    folder: tempfile.TemporaryDirectory[str]
+    kernels: tuple[str, ...]
+    readable: tuple[Path, ...]
+    variables: tuple[Variable, ...]
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return Path(self.folder.name) / "program"
+
+    def fault(self, fields: list[str]) -> Fault:
+        """Return the fault that the program wrote: kind, kernel, thread, block, two addresses, text."""
+        kind, kernel, thread, block, *addresses, text = fields
+        places = self._places(addresses)
+        if kind in ("time", "crash", "memory") and not places[0][1]:
+            # The processor was in a function of the emulator: the last access says where the kernel was.
+            places[0] = places[1]
+        for number, place in enumerate(places):
+            text = _with_line(text, number, place)
+        text = re.sub(r"\{shared:(\d+)\}", lambda match: self._place_in_shared(int(match[1])), text)
+        text = re.sub(r"\{size:(\d+)\}", lambda match: str(self._variable(int(match[1])).size), text)
+        line = next((line for _, line in places if line), None)
+        known = int(thread) >= 0
+        return Fault(kind, text, line, int(thread) if known else None, int(block) if known else None, kernel)
+
+    def _places(self, addresses: list[str]) -> list[tuple[str, int]]:
+        """Return the file and the line of each address; the line is 0 where there is none."""
+        # An address is the one behind the call.
+        before = [hex(max(int(address, 16) - 1, 0)) for address in addresses]
+        ended = run_tool("addr2line", ["-a", "-i", "-e", self.path, *before], Path(self.folder.name))
+        frames: list[list[tuple[str, int]]] = []
+        for text in ended.stdout.decode(errors="replace").splitlines():
+            if text.startswith("0x"):
+                frames.append([])
+            elif match := re.match(r"(.*):(\d+)", text):
+                # What g++ reads from its input has this name, and lines as the entry counts them.
+                frames[-1].append((Path(match[1]).name.replace("<stdin>", ENTRY), int(match[2])))
+        frames += [[]] * (len(addresses) - len(frames))
+        return [next((frame for frame in inner if frame[0] not in (*OURS, "??")), ("", 0)) for inner in frames]
+
+    def _variable(self, offset: int) -> Variable:
+        """Return the variable at an offset in shared memory, or the one before it."""
+        before = [variable for variable in self.variables if variable.begin <= offset]
+        return max(before, key=lambda variable: variable.begin, default=Variable("shared memory", 0, 0))
+
+    def _place_in_shared(self, offset: int) -> str:
+        variable = self._variable(offset)
+        return f"byte {offset - variable.begin} of {variable.name}"
+
+
+def _with_line(text: str, number: int, place: tuple[str, int]) -> str:
+    """Put a line into a text, or take away the words that would name it."""
+    file, line = place
+    if not line:
+        return re.sub(rf" in line \{{{number}\}}", "", text)
+    return text.replace(f"{{{number}}}", f"{line}" if file == ENTRY else f"{line} of {file}")
+
+
+@lru_cache(maxsize=KEPT_PROGRAMS)
+def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple[str, ...]) -> Program | Fault:
+    """Return the program of some kernels, or why there is none.
+
+    Raises:
+        InputError: g++ is missing.
+    """
+    runtime = _runtime()
+    folder = tempfile.TemporaryDirectory()
+    place = Path(folder.name)
+    constants = [f"-D{name}={value}" for name, value in defines]
+    try:
+        made = compile_host(_text(source, kernels), [*KERNEL_OPTIONS, *constants], place, readable=[HERE])
+        made = made.rename(place / "kernels.o")
+        _refuse_unknown(made, source)
+        run_tool("objcopy", [*SEPARATED, made], place)
+    except CompilerError as error:
+        return _compile_fault(error, kernels)
+    for path in Path(runtime.name).glob("*.o"):
+        shutil.copy(path, place)
+    return _linked(folder, kernels)
+
+
+def _text(source: str, kernels: tuple[str, ...]) -> str:
+    """Return what g++ compiles: the source, and a table of its kernels."""
+    table = "".join(
+        f'{{"{name}", emulated::Caller<&{name}>::parameters, emulated::Caller<&{name}>::call}},\n' for name in kernels
+    )
+    source = DYNAMIC.sub(lambda match: f"EMULATED_DYNAMIC({match[1]}, {match[2]})" + "\n" * match[0].count("\n"), source)
+    return (
+        f'{NO_ASSEMBLY}#line 1 "{ENTRY}"\n{source}\n#line 1 "the launches"\n'
+        f"extern const emulated::Kernel emulated::kernels[] = {{\n{table}}};\n"
+    )
+
+
+def _refuse_unknown(made: Path, source: str) -> None:
+    """Refuse kernels that call what CUDA C does not have, such as functions of the system.
+
+    Raises:
+        CompilerError: they do.
+    """
+    ended = run_tool("nm", ["-u", "-C", made], made.parent)
+    for text in ended.stdout.decode(errors="replace").splitlines():
+        name = text.split(maxsplit=1)[-1].strip()
+        if not KNOWN.fullmatch(name):
+            plain = name.partition("(")[0]
+            line = next((k for k, row in enumerate(source.splitlines(), 1) if re.search(rf"\b{re.escape(plain)}\b", row)), 0)
+            said = f"'{plain}' was not declared in CUDA C"
+            raise CompilerError(said, places=[(ENTRY, line, said)])
+
+
+def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
+    """Say in one sentence what g++ refuses first."""
+    if not error.places:
+        return Fault("compile", str(error).splitlines()[0], None, None, None, "")
+    file, line, what = error.places[0]
+    kind = "unknown function" if UNKNOWN.search(what) else "compile"
+    if file == "the launches":
+        name = kernels[min(max(line - 2, 0), len(kernels) - 1)]
+        return Fault("compile", f"there is no kernel {name} of its own name: {what}", None, None, None, name)
+    return Fault(kind, f"{file}, line {line}: {what}", line or None, None, None, "")
+
+
+@cache
+def _runtime() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder with what is linked to all kernels, compiled once."""
+    folder = tempfile.TemporaryDirectory()
+    place = Path(folder.name)
+    options = ["-std=c++20", "-O2", "-w", "-c", "-fno-pie", "-ftls-model=local-exec", f"-I{HERE}"]
+    for name, text in (
+        ("checked", '#include "checked.cpp"\n'),
+        ("first", '#define FIRST\n#include "marks.cpp"\n'),
+        ("last", '#include "marks.cpp"\n'),
+    ):
+        compile_host(text, options, place, readable=[HERE]).rename(place / f"{name}.o")
+    return folder
+
+
+def _linked(folder: tempfile.TemporaryDirectory[str], kernels: tuple[str, ...]) -> Program | Fault:
+    """Link the kernels between the marks; statically where the system has the libraries for it."""
+    objects = ["first.o", "kernels.o", "last.o", "checked.o"]
+    for kind, readable in (("-static", ()), ("-Wl,-z,now", toolchain())):
+        words = [beside(), "-no-pie", kind, *objects, "-o", "program"]
+        ended = run_tool("g++", words, Path(folder.name))
+        if ended.exit_code == 0:
+            return Program(folder, kernels, readable, _variables(Path(folder.name)))
+    said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+    return Fault("compile", f"the kernels cannot be linked: {said[0]}", None, None, None, "")
+
+
+def _variables(folder: Path) -> tuple[Variable, ...]:
+    """Return the shared variables of the program in a folder: they lie between the marks."""
+    ended = run_tool("nm", ["-C", "-S", "program"], folder)
+    listed = re.findall(r"^(\w+) (\w+) [bBdDuvVwW] (.*)$", ended.stdout.decode(errors="replace"), re.MULTILINE)
+    places = {name: (int(address, 16), int(size, 16)) for address, size, name in listed}
+    first, last = (places[f"emulated_{mark}_shared"][0] for mark in ("first", "last"))
+    return tuple(
+        Variable(name.rpartition("::")[2], int(address, 16) - first - MARK, int(size, 16))
+        for address, size, name in listed
+        if first < int(address, 16) < last
+    )

@@ -1,0 +1,34 @@
+"""Compile CUDA C by NVRTC: a program for a fresh, confined interpreter, which imports nothing of gravbench.
+
+Arguments: NVRTC's library and its options. It reads the text from its input, and writes the machine code to its output
+or what NVRTC objects to to its standard error, and ends with 1.
+"""
+
+import ctypes
+import sys
+
+
+def fetched(library, program, what):
+    """Return something that NVRTC has of a program: ProgramLog or CUBIN."""
+    size = ctypes.c_size_t()
+    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    content = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{what}")(program, content)
+    return content.raw
+
+
+def main():
+    """Compile."""
+    library, program = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+    options = [word.encode() for word in sys.argv[2:]]
+    listed = (ctypes.c_char_p * len(options))(*options)
+    text = ctypes.c_char_p(sys.stdin.buffer.read())
+    library.nvrtcCreateProgram(ctypes.byref(program), text, b"kernel.cu", 0, None, None)
+    if library.nvrtcCompileProgram(program, len(options), listed):
+        sys.stderr.buffer.write(fetched(library, program, "ProgramLog").rstrip(b"\0"))
+        sys.exit(1)
+    sys.stdout.buffer.write(fetched(library, program, "CUBIN"))
+
+
+if __name__ == "__main__":
+    main()
