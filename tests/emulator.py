@@ -1,8 +1,8 @@
-"""Run CUDA C on a CPU, slowly: the threads of a block take turns, each from one barrier to the next.
+"""Run the project's own CUDA C in this process: by the headers of ``gravbench.emulation``, without its checks.
 
-For kernels that Numba's simulator cannot stand in for (shuffles, votes, atomics). Blocks run one after the other. The
-threads run in the order of their numbers, and in the opposite order in every second launch: what a kernel reads before
-the barrier that it lacks is then there in one of the two launches at most.
+For kernels that Numba's simulator cannot stand in for (shuffles, votes, atomics). The threads run in the order of their
+numbers, and in the opposite order in every second launch: what a kernel reads before the barrier that it lacks is then
+there in one of the two launches at most.
 """
 
 import ctypes
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gravbench.emulation import programs
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.stem_code import cuda_source
@@ -35,174 +36,23 @@ HEADERS = """
 # Unique symbols, such as a tile in a function template, would be one for all libraries of a process, of whatever size.
 OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC", "-fno-gnu-unique"]
 
-SHIM = r"""
-using std::max;
-using std::abs;
-using std::min;
-using std::sqrt;
-#define __global__
-#define __device__
-#define __host__
-#define __forceinline__ inline
-#define __shared__ static
-#define __restrict__
-#define __launch_bounds__(...)
-#define __align__(n) alignas(n)
-
-struct Place { int x = 0, y = 0; };
-struct uint2 { unsigned x, y; };
-struct int4 { int x, y, z, w; };
-struct uint4 { unsigned x, y, z, w; };
-struct float2 { float x, y; };
-struct float4 { float x, y, z, w; };
-struct Barrier {
-    int expected, arrived = 0;
-    long long met = 0;
-};
-struct Warp {
-    Barrier together{32};
-    double numbers[2][32];
-};
-const int MOST_THREADS = 1024, STACK = 1 << 16;
-struct Thread {
-    char* stack = nullptr;
-    jmp_buf place;
-    bool entered = false;
-    const Barrier* barrier = nullptr;
-    long long met = 0;
-    unsigned exchanges = 0;
-    bool over = false;
-};
-static Place threadIdx, blockIdx, gridDim, blockDim;
-static Warp warps[MOST_THREADS / 32];
-static Thread threads_of_block[MOST_THREADS];
-static Thread* running;
-static jmp_buf between_turns;
-static Barrier block{0};
-static void (*kernel_of_launch)();
+HERE = Path(programs.__file__).parent
+THREADS = (HERE / "threads.hpp").read_text().replace('#include "device.hpp"', (HERE / "device.hpp").read_text())
+SHIM = (
+    THREADS.replace("#pragma once", "")
+    + r"""
 static bool upwards = false;
-
-// A thread keeps its stack from block to block, and is started on it once. After that it is switched to by jumps:
-// swapcontext would make a system call at each switch.
-[[gnu::noinline]] static void end_turn() {
-    if (!_setjmp(running->place)) _longjmp(between_turns, 1);
-}
-static void run_kernels() {
-    for (;; end_turn()) {
-        kernel_of_launch();
-        running->over = true;
-    }
-}
-[[gnu::noinline]] static void give_turn(Thread& thread) {
-    running = &thread;
-    if (_setjmp(between_turns)) return;
-    if (thread.entered) _longjmp(thread.place, 1);
-    thread.entered = true;
-    if (!thread.stack) thread.stack = new char[STACK];
-    ucontext_t beginning;
-    getcontext(&beginning);
-    beginning.uc_stack.ss_sp = thread.stack;
-    beginning.uc_stack.ss_size = STACK;
-    makecontext(&beginning, run_kernels, 0);
-    setcontext(&beginning);
-}
-
-// The last to arrive goes on; the others end their turn.
-inline void meet(Barrier& barrier) {
-    if (++barrier.arrived == barrier.expected) {
-        barrier.arrived = 0;
-        ++barrier.met;
-        return;
-    }
-    running->barrier = &barrier;
-    running->met = barrier.met;
-    end_turn();
-}
-inline int lane() { return threadIdx.x % 32; }
-inline Warp& own_warp() { return warps[threadIdx.x / 32]; }
-inline void __syncthreads() { meet(block); }
-inline void __syncwarp() { meet(own_warp().together); }
-inline void __threadfence() {}
-inline float rsqrtf(float value) { return 1 / std::sqrt(value); }
-inline double rsqrt(double value) { return 1 / std::sqrt(value); }
-
-// What all lanes of the warp gave. Nobody writes there again before all have come to the next exchange.
-inline const double* exchanged(double value) {
-    double* numbers = own_warp().numbers[running->exchanges++ % 2];
-    numbers[lane()] = value;
-    __syncwarp();
-    return numbers;
-}
-template <class T> T __shfl_sync(unsigned, T value, int from) { return static_cast<T>(exchanged(value)[from & 31]); }
-template <class T> T __shfl_up_sync(unsigned, T value, int apart) {
-    return __shfl_sync(0, value, lane() < apart ? lane() : lane() - apart);
-}
-template <class T> T __shfl_xor_sync(unsigned, T value, int mask) { return __shfl_sync(0, value, lane() ^ mask); }
-inline unsigned __ballot_sync(unsigned, bool value) {
-    const double* numbers = exchanged(value);
-    unsigned found = 0;
-    for (int k = 0; k < 32; ++k) found |= unsigned(numbers[k] != 0) << k;
-    return found;
-}
-inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
-inline int __ffs(int bits) { return __builtin_ffs(bits); }
-inline int __clz(unsigned bits) { return bits ? __builtin_clz(bits) : 32; }
-inline int __clzll(unsigned long long bits) { return bits ? __builtin_clzll(bits) : 64; }
-template <class T> T __ldcg(const T* from) { return *from; }
-inline bool __all_sync(unsigned, bool value) { return __ballot_sync(0, value) == ~0u; }
-template <class T> T atomicAdd(T* to, T value) {
-    const T before = *to;
-    *to += value;
-    return before;
-}
-template <class T> T atomicMin(T* to, T value) {
-    const T before = *to;
-    *to = min(before, value);
-    return before;
-}
-inline int __float_as_int(float value) { int bits; std::memcpy(&bits, &value, 4); return bits; }
-// Give every thread that can go on its turn until all have ended; false if some wait for what never arrives.
-inline bool take_turns(int threads) {
-    for (int left = threads; left > 0;) {
-        bool moved = false;
-        for (int k = 0; k < threads; ++k) {
-            const int number = upwards ? k : threads - 1 - k;
-            Thread& thread = threads_of_block[number];
-            if (thread.over || (thread.barrier && thread.barrier->met == thread.met)) continue;
-            moved = true;
-            threadIdx = {number, 0};
-            give_turn(thread);
-            left -= thread.over;
-        }
-        if (!moved) return false;
-    }
-    return true;
-}
-template <class Kernel> bool launch(int grid_x, int grid_y, int threads, const Kernel& kernel) {
-    gridDim = {grid_x, grid_y};
-    blockDim = {threads, 1};
+template <class Kernel> bool launch(unsigned x, unsigned y, unsigned along_x, unsigned along_y, const Kernel& kernel) {
     static const Kernel* of_launch;
     of_launch = &kernel;
-    kernel_of_launch = [] { (*of_launch)(); };
     upwards = !upwards;
-    for (int y = 0; y < grid_y; ++y)
-        for (int x = 0; x < grid_x; ++x) {
-            blockIdx = {x, y};
-            block = {threads};
-            for (int k = 0; k < threads; ++k) {
-                warps[k / 32].together = {32};
-                threads_of_block[k].barrier = nullptr;
-                threads_of_block[k].exchanges = 0;
-                threads_of_block[k].over = false;
-            }
-            if (take_turns(threads)) continue;
-            // Those that wait are in the middle of the kernel.
-            for (Thread& thread : threads_of_block) thread.entered = false;
-            return false;
-        }
-    return true;
+    return emulated::launch({x, y, 1}, {along_x, along_y, 1}, upwards, [] { (*of_launch)(); });
 }
+void emulated::atomic(const volatile void*, int) {}
+void emulated::fence() {}
+int emulated::print(const char*, ...) { return 0; }
 """
+)
 
 
 # Stands in for the pointer to the bodies, and counts what is read through it.
@@ -225,32 +75,12 @@ BODIES = re.compile(r"const Body\* (?:__restrict__ )?bodies")
 # fragments are those of the PTX manual: lane 4 g + t has rows g and g + 8 and columns that follow from t.
 TENSOR_CORES = r"""
 #define __CUDA_ARCH__ 800
-inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-inline unsigned __float_as_uint(float value) { unsigned bits; std::memcpy(&bits, &value, 4); return bits; }
-inline float __uint_as_float(unsigned bits) { float value; std::memcpy(&value, &bits, 4); return value; }
 
 struct Lanes { double of[32]; };
 inline Lanes all_lanes(double value) {
-    const double* numbers = exchanged(value);
+    const emulated::Word* words = emulated::exchange("all_lanes", ~0u, emulated::word(value));
     Lanes found;
-    std::copy(numbers, numbers + 32, found.of);
-    return found;
-}
-inline unsigned __reduce_max_sync(unsigned, unsigned value) {
-    const Lanes all = all_lanes(value);
-    return *std::max_element(all.of, all.of + 32);
-}
-inline unsigned __reduce_min_sync(unsigned, unsigned value) {
-    const Lanes all = all_lanes(value);
-    return *std::min_element(all.of, all.of + 32);
-}
-inline unsigned __reduce_or_sync(unsigned, unsigned bits) {
-    const Lanes all = all_lanes(bits);
-    unsigned found = 0;
-    for (const double word : all.of) found |= unsigned(word);
+    for (int k = 0; k < 32; ++k) found.of[k] = emulated::value_of<double>(words[k]);
     return found;
 }
 
@@ -267,7 +97,7 @@ inline unsigned pack_rest(unsigned packed, float first, float second) {
 }
 inline unsigned transposed(unsigned packed) {
     const Lanes all = all_lanes(packed);
-    const int g = lane() / 4, t = lane() % 4;
+    const int g = emulated::lane() / 4, t = emulated::lane() % 4;
     unsigned result = 0;
     for (int k = 0; k < 2; ++k) {
         const unsigned word = all.of[4 * (2 * t + k) + g / 2];
@@ -277,7 +107,7 @@ inline unsigned transposed(unsigned packed) {
 }
 // Row and column of A, column of B.
 template <int DEPTH, class A, class B> void add_products(float (&d)[4], A a, B b) {
-    const int g = lane() / 4, t = lane() % 4;
+    const int g = emulated::lane() / 4, t = emulated::lane() % 4;
     for (int k = 0; k < DEPTH; ++k)
         for (int element = 0; element < 4; ++element)
             d[element] += a(g + element / 2 * 8, k) * b(k, 2 * t + element % 2);
@@ -390,8 +220,8 @@ class Emulator(HostMemory):
             )
         names = ", ".join(one.split()[-1].lstrip("*") for one in signature.split(","))
         entry = (
-            f'extern "C" bool entry(int grid_x, int grid_y, int threads, {signature}) {{\n'
-            f"    return launch(grid_x, grid_y, threads, [=] {{ {stem}({names}); }});\n}}\n"
+            f'extern "C" bool entry(int grid_x, int grid_y, int along_x, int along_y, {signature}) {{\n'
+            f"    return launch(grid_x, grid_y, along_x, along_y, [=] {{ {stem}({names}); }});\n}}\n"
         )
         defines = [f"-D{name}={value}" for name, value in constants.items()]
         defines += ["-DFLOAT64=1"] if self.real is np.float64 else []
@@ -408,9 +238,11 @@ class Emulator(HostMemory):
 
         def kernel(grid, threads, *arguments, stream=None):  # noqa: ARG001 - everything is done at once
             grid_x, grid_y = grid if isinstance(grid, tuple) else (grid, 1)
-            along_x = threads[0] * threads[1] if isinstance(threads, tuple) else threads
-            assert along_x <= 1024, f"{stem}: {along_x} threads per block; CUDA has at most 1024"
-            ended = function(int(grid_x), int(grid_y), int(along_x), *map(self._converted, arguments))
+            along_x, along_y = threads if isinstance(threads, tuple) else (threads, 1)
+            count = along_x * along_y
+            assert count <= 1024, f"{stem}: {count} threads per block; CUDA has at most 1024"
+            sizes = map(int, (grid_x, grid_y, along_x, along_y))
+            ended = function(*sizes, *map(self._converted, arguments))
             assert ended, f"{stem}: threads wait at a barrier at which the others do not arrive"
             if self.counting:
                 self.loads += loaded.loads_since_last_asked()

@@ -154,8 +154,7 @@ class Host(emulator.Emulator):
     ids=str,
 )
 @pytest.mark.parametrize("theta", [0, 0.5])
-def test_the_cuda_c_walks_as_the_cpu_does(libraries, monkeypatch, axes, theta):
-    monkeypatch.setattr(emulator, "SHIM", emulator.SHIM + "struct int2 { int x, y; };\n")
+def test_the_cuda_c_walks_as_the_cpu_does(libraries, axes, theta):
     bodies = generators.plummer(150, 5, 0.05)
     bodies = flattened(bodies) if axes["dim"] == 2 else bodies
     bodies = Bodies(bodies.mass * np.linspace(0, 2, 150), bodies.position, bodies.velocity, 0.05)

@@ -54,7 +54,6 @@ def judged(name, dtype, bodies, found):
 
 SMALL = {"p": 32, "unroll": 8, "r": 2, "j_bag": 64, "gpus": 2, "theta": 0}
 NOT_EMULATED = {
-    "split": "its blocks have two dimensions; its twin is simulated",
     "barnes_hut": "the host builds its tree; its twin is simulated",
     "barnes_hut_classic": "the host builds its tree; test_barnes_hut_classic.py emulates the walk",
 }

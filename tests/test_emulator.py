@@ -14,7 +14,7 @@ extern "C" __global__ void shifted(float* values) {
     __shared__ float staged[64];
     staged[threadIdx.x] = values[64 * blockIdx.x + threadIdx.x];
     if (BARRIER) __syncthreads();
-    values[64 * blockIdx.x + threadIdx.x] = staged[max(0, threadIdx.x - 1)];
+    values[64 * blockIdx.x + threadIdx.x] = staged[max(0, int(threadIdx.x) - 1)];
 }
 
 extern "C" __global__ void shuffled(float* values, int turns) {

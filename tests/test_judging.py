@@ -2,22 +2,29 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from conftest import ROOT, flat
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.judging import judgement
-from gravbench.judging.cost import cost_of
+from gravbench.explain.ledger import ledger
+from gravbench.explain.recorded_kernels import asked_of
+from gravbench.judging import emulating, judgement
+from gravbench.judging.cost import NoCostError, cost_of
+from gravbench.judging.emulating import EmulatedLauncher
 from gravbench.judging.entry import entry_of, read
 from gravbench.judging.export import NoEntryError, _recorded, exported
 from gravbench.judging.expressions import Expression
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
-from launched import InProcess
-from typer.testing import CliRunner
+from gravbench.sandbox import confined
+from gravbench.sandbox.confined import Protections
 
 ENTRIES = ROOT / "tests" / "entries"
 RIGHT = (ENTRIES / "right.cu").read_text("utf-8")
@@ -43,7 +50,7 @@ def changed(*replaced):
 
 
 def judged(text, sizes=(129,)):
-    return judgement.judge(entry_of(Path("kernel.cu"), text), InProcess(), sizes, seed=SEED)
+    return judgement.judge(entry_of(Path("kernel.cu"), text), EmulatedLauncher(), sizes, seed=SEED)
 
 
 # How an entry is read
@@ -187,7 +194,7 @@ def test_a_right_entry_is_accepted_at_every_size():
 
 def test_bodies_that_are_kept_from_the_launch_before_are_found():
     entry = read(ENTRIES / "cached.cu")
-    result = judgement.judge(entry, InProcess(), [100], seed=SEED)
+    result = judgement.judge(entry, EmulatedLauncher(), [100], seed=SEED)
     assert "the bodies are those of the launch before" in result.sizes[0].cause
 
 
@@ -212,7 +219,31 @@ def test_the_bodies_of_each_launch_and_each_judgement_are_new():
     assert not np.isclose(second.position, third.position).all()
     assert judgement.bodies_of(50, SEED + 1)[0].eps != first.eps
     entry = entry_of(Path("kernel.cu"), RIGHT)
-    assert judgement.judge(entry, InProcess(), [1]).seed != judgement.judge(entry, InProcess(), [1]).seed
+    assert judgement.judge(entry, EmulatedLauncher(), [1]).seed != judgement.judge(entry, EmulatedLauncher(), [1]).seed
+
+
+FAULTS = {
+    "no barrier before": ([("        __syncthreads();\n", "")], "race", (22, 18), "without a barrier"),
+    "no barrier behind": ([("__syncthreads();  // before", "// before")], "race", (18, 22), "without a barrier"),
+    "beyond an array": ([("min(i, n - 1)", "i")], "bounds", (15,), "which has 129 rows"),
+    "row behind the last": ([("i < n)", "i <= n)")], "bounds", (32,), "which has 129 rows"),
+    "some threads at a barrier": ([("    for (int first", "    if (i < n) for (int first")], "barrier", (19,), "waits at __syncthreads"),
+    "without an end": ([("first += P", "first += 0")], "time", (), "s"),
+    "unknown function": ([("rsqrtf(", "printing(")], "unknown function", (24,), "printing"),
+    "a file": ([("rung: tiled\n*/", '*/\n#include "/etc/passwd"')], "compile", (10,), "/etc/passwd"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("replaced", "kind", "lines", "said"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_named_with_its_line_and_thread(replaced, kind, lines, said, monkeypatch):
+    monkeypatch.setattr(emulating, "LIMITS", replace(emulating.LIMITS, seconds=2))
+    (size,) = judged(changed(*replaced), (129, 200)).sizes  # nothing is launched behind a fault
+    assert not size.right
+    assert size.fault.kind == kind
+    assert said in size.fault.sentence
+    assert size.fault.line in (lines or (None, size.fault.line))
+    if kind in ("race", "bounds"):
+        assert size.fault.thread is not None
 
 
 # Variants as entries
@@ -235,11 +266,11 @@ def test_the_head_of_an_exported_variant_launches_as_the_variant_does(name):
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in DIRECT if name != "split"],
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in DIRECT],
 )
 def test_every_direct_variant_is_accepted_as_an_entry(name):
     entry = entry_of(Path(f"{name}.cu"), exported(VARIANTS[name]))
-    result = judgement.judge(entry, InProcess(), judgement.usual_sizes(entry), VARIANTS[name], SEED)
+    result = judgement.judge(entry, EmulatedLauncher(), judgement.usual_sizes(entry), VARIANTS[name], SEED)
     assert result.right, result.sizes
 
 
@@ -249,3 +280,117 @@ def test_every_direct_variant_is_accepted_as_an_entry(name):
 def test_what_cannot_be_an_entry_says_why(name, why):
     with pytest.raises(NoEntryError, match=why):
         exported(VARIANTS[name])
+
+
+# What it costs
+
+
+def test_the_cost_of_an_exported_variant_is_that_of_its_ledger():
+    entry = entry_of(Path("symmetric.cu"), exported(VARIANTS["symmetric"]))
+    axes = VARIANTS["symmetric"].complete({"r": 8})
+    kernels = asked_of(VARIANTS["symmetric"], axes, "float32", find(GRAVITY))
+    known = ledger(VARIANTS["symmetric"], kernels, "float32", find(GRAVITY), "sm_90")
+    cost = cost_of(entry)
+    assert (cost.slots, cost.registers, cost.spilled) == (known.inner[0].slots, known.registers, known.spilled)
+    assert cost.occupancy == known.occupancy
+
+
+def test_loads_are_counted_by_the_memory_that_they_are_from():
+    tiled, naive = (cost_of(entry_of(Path("x.cu"), exported(VARIANTS[name]))) for name in ("tiled", "naive"))
+    assert (tiled.shared_loads, tiled.global_loads) == (1, 0)
+    assert (naive.shared_loads, naive.global_loads) == (0, 4)
+    assert cost_of(entry_of(Path("x.cu"), changed(("    block: P", "    block: P\n    shared: 60000")))).occupancy.blocks == 3
+
+
+@pytest.mark.parametrize(
+    ("replaced", "said"),
+    [
+        (("rsqrtf(", "1 + ("), "no loop with a reciprocal square root"),
+        (('extern "C" ', ""), "the machine code has no kernel pull; accepted: extern"),
+        (("rsqrtf(", "printing("), 'kernel.cu, line 24: identifier "printing" is undefined'),
+        (("rung: tiled\n*/", '*/\n#include "/etc/passwd"'), "line 10: cannot open source file"),
+    ],
+)
+def test_a_cost_that_is_not_known_has_a_reason(replaced, said):
+    with pytest.raises(NoCostError, match=re.escape(said)):
+        cost_of(entry_of(Path("x.cu"), changed(replaced)))
+
+
+# The command
+
+
+def command(*words, columns=80):
+    return CliRunner().invoke(app, ["judge", *map(str, words)], env={"COLUMNS": str(columns)})
+
+
+def test_a_right_entry_is_one_screen_and_code_0(tmp_path):
+    done = command(ENTRIES / "right.cu", "--emulate", "--n", "1,65", "--seed", SEED, "--html", tmp_path / "page.html")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("right.cu: right ")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert re.search(r"^ *65  right +\d\.\de-07 +\d\.\de-06", done.stdout, re.MULTILINE)
+    assert re.search(r"^right.cu +16\.\d+ +0 +1 +32 +0 +64 of 64", done.stdout, re.MULTILINE)
+    assert re.search(r"^tiled +14\.\d+ ", done.stdout, re.MULTILINE)
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "<h1>gravbench judge: right.cu</h1>" in page
+    assert "<td>right</td>" in page
+    assert "<script" not in page
+
+
+def test_a_wrong_entry_is_code_1_and_says_why_in_every_form(tmp_path):
+    (tmp_path / "<b>.cu").write_text(changed(("other.w * ", "")))
+    words = tmp_path / "<b>.cu", "--emulate", "--n", "65", "--seed", SEED
+    done = command(*words)
+    assert done.exit_code == 1
+    assert "n = 65: the masses are left out; largest error" in flat(done.stdout)
+    assert "wrong rows: 0-64 (65 of 65)" in flat(done.stdout)
+    told = command(*words, "--json", "--rung", "naive", "--html", tmp_path / "page.html")
+    assert told.exit_code == 1
+    content = json.loads(told.stdout)
+    assert (content["verdict"], content["seed"]) == ("wrong", SEED)
+    assert content["sizes"][0]["cause"] == "the masses are left out"
+    assert content["sizes"][0]["error_max"] > content["sizes"][0]["accepted_max"]
+    assert [cost["kernel"] for cost in content["costs"]] == ["<b>.cu", "naive"]
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "&lt;b&gt;.cu: wrong" in page
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([ENTRIES / "right.cu"], "judge runs an entry on the processor alone; accepted: gravbench judge"),
+        (["missing.cu", "--emulate"], "missing.cu: cannot be read: No such file"),
+        ([ENTRIES / "right.cu", "--emulate", "--n", "0"], "--n 0; accepted: 1 to 8192"),
+        ([ENTRIES / "right.cu", "--emulate", "--n", "1e5"], "--n 100000; accepted: 1 to 8192"),
+        ([ENTRIES / "right.cu", "--emulate", "--n", "few"], "--n few: few is no whole number"),
+        ([ENTRIES / "right.cu", "--emulate", "--rung", "tilde"], "--rung tilde is not a variant; did you mean tiled?"),
+        ([ROOT / "variants" / "all_pairs" / "tiled.cu", "--emulate"], "accepted: a file that begins with /* gravbench entry"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_judged_is_one_sentence(words, said):
+    done = command(*words)
+    assert isinstance(done.exception, InputError)
+    assert said in str(done.exception)
+
+
+def test_what_the_system_does_not_protect_is_said_before_anything_runs(monkeypatch):
+    lacking = Protections("", "namespaces", "namespaces", "limits", "clock")
+    monkeypatch.setattr(confined, "protections", lambda: lacking)
+
+    def judge(*_):
+        raise InputError("it ran")
+
+    monkeypatch.setattr(judgement, "judge", judge)
+    done = command(ENTRIES / "right.cu", "--emulate")
+    assert str(done.exception) == "it ran"
+    assert "this system does not protect files" in done.stderr
+
+
+def test_source_writes_an_entry_for_gravity_alone():
+    done = CliRunner().invoke(app, ["source", "tiled", "--entry"])
+    assert done.stdout == exported(VARIANTS["tiled"])
+    refused = CliRunner().invoke(app, ["source", "tiled", "--entry", "--interaction", "hermite"])
+    assert str(refused.exception) == "--entry: an entry computes gravity, not hermite; accepted: gravity"

@@ -75,7 +75,8 @@ def test_every_command_shown_is_accepted(command, monkeypatch, tmp_path):
     assert done.exit_code == 0, done.output
     if words[0] == "run":
         assert "nothing was measured" in done.output
-    assert not list((tmp_path / "here").iterdir())
+    asked_for = words[-1:] if words[0] == "source" and "--out" in words else []
+    assert [path.name for path in (tmp_path / "here").iterdir()] == asked_for
 
 
 def test_the_marked_commands_are_one_line_each():

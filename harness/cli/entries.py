@@ -42,7 +42,7 @@ def judge_entry(
     Exit code 1 if it is wrong. `gravbench source VARIANT --entry` writes a variant as an entry.
     """
     from gravbench.judging import judgement
-    from gravbench.judging.emulated import Emulated
+    from gravbench.judging.emulating import EmulatedLauncher
     from gravbench.judging.entry import read
     from gravbench.judging.judged import Judged, costed, costed_rung, page, sections
     from gravbench.judging.judged import as_json as whole
@@ -57,9 +57,9 @@ def judge_entry(
     for sentence in protections().missing:
         warn(sentence)
     with working(f"emulating {file.name}"):
-        judged = judgement.judge(entry, Emulated(), sizes, against, seed)
+        judged = judgement.judge(entry, EmulatedLauncher(), sizes, against, seed)
         costs = [costed(file.name, entry), *([costed_rung(against)] if against else [])]
-    result = Judged(judged, Emulated.description, tuple(costs))
+    result = Judged(judged, EmulatedLauncher.description, tuple(costs))
     if html is not None:
         with writing(html):
             html.write_text(page(result), "utf-8")

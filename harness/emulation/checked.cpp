@@ -72,11 +72,19 @@ static std::vector<unsigned short> variable_of;
 static unsigned blocks_begun = 0;
 static std::string printed;
 static unsigned last_pc;
-// Blocks that made their writes visible by a fence before an atomic operation on an address; those whose writes the
-// running block may read since it did one on the same address.
-static std::map<Address, std::set<unsigned>> released;
-static std::set<unsigned> acquired;
-static bool fenced;
+// Who has ordered accesses before those that follow: by a fence and an atomic operation, and another on the same address.
+// Of other blocks that is known by their numbers, of the same block by those of threads.
+struct Before {
+    std::set<unsigned> blocks, threads;
+    void add(const Before& other) {
+        blocks.insert(other.blocks.begin(), other.blocks.end());
+        threads.insert(other.threads.begin(), other.threads.end());
+    }
+};
+static std::map<Address, Before> released;
+static std::set<unsigned> acquired_blocks;
+static std::set<unsigned> acquired_threads[MOST_THREADS];
+static bool fenced, fenced_threads[MOST_THREADS];
 
 inline unsigned block_number() { return blockIdx.x + blockIdx.y * gridDim.x; }
 
@@ -128,11 +136,12 @@ static std::string described(const Array* array, Address address) {
 }
 
 inline bool are_ordered(const Access& before, const Access& now) {
-    if (before.block != now.block) return acquired.count(before.block);
+    if (before.block != now.block) return acquired_blocks.count(before.block);
     if (before.met != now.met) return true;
-    if (before.thread / 32 != now.thread / 32) return false;
-    if (before.met_of_warp != now.met_of_warp) return true;
-    return before.thread == now.thread && before.other == now.thread;
+    if (before.thread / 32 == now.thread / 32 && before.met_of_warp != now.met_of_warp) return true;
+    const std::set<unsigned>& earlier = acquired_threads[now.thread];
+    return (before.thread == now.thread || earlier.count(before.thread)) &&
+        (before.other == now.thread || earlier.count(before.other));
 }
 [[gnu::noinline]] static void report_race(const Access& before, const Access& now, const std::string& what) {
     const unsigned other = before.thread == now.thread && before.block == now.block ? before.other : before.thread;
@@ -238,11 +247,22 @@ inline void seen(const volatile void* to, unsigned bytes, Kind kind, void* where
             "%s changes atomically in line {0} what is not aligned to its %d bytes",
             named(number(), block_number()).c_str(), bytes);
     seen(address, bytes, ATOMIC, __builtin_return_address(0));
-    if (fenced) released[Address(address)].insert(block_number());
-    const auto others = released.find(Address(address));
-    if (others != released.end()) acquired.insert(others->second.begin(), others->second.end());
+    const unsigned thread = number();
+    const auto earlier = released.find(Address(address));
+    if (earlier != released.end()) {
+        acquired_blocks.insert(earlier->second.blocks.begin(), earlier->second.blocks.end());
+        acquired_threads[thread].insert(earlier->second.threads.begin(), earlier->second.threads.end());
+    }
+    if (!fenced) return;
+    Before own = {acquired_blocks, {}};
+    own.blocks.insert(block_number());
+    if (fenced_threads[thread]) {
+        own.threads = acquired_threads[thread];
+        own.threads.insert(thread);
+    }
+    released[Address(address)].add(own);
 }
-void fence() { fenced = true; }
+void fence() { fenced = fenced_threads[number()] = true; }
 int print(const char* format, ...) {
     char text[1024];
     va_list values;
@@ -347,10 +367,11 @@ static Array taken_array(Address number) {
 static Launch taken_launch() {
     Launch launch;
     launch.kernel = taken<unsigned>();
-    launch.grid.x = taken<unsigned>();
-    launch.grid.y = taken<unsigned>();
-    launch.threads.x = taken<unsigned>();
-    launch.threads.y = taken<unsigned>();
+    for (dim3* const size : {&launch.grid, &launch.threads}) {
+        size->x = taken<unsigned>();
+        size->y = taken<unsigned>();
+        size->z = 1;
+    }
     launch.shared = taken<Address>();
     launch.arguments.resize(taken<unsigned>());
     for (Argument& argument : launch.arguments) {
@@ -376,8 +397,12 @@ static void check_arguments(const Launch& launch) {
     }
 }
 static void begin_of_block() {
-    acquired.clear();
+    acquired_blocks.clear();
+    for (auto& threads_before : acquired_threads) threads_before.clear();
+    // The threads of the block before are those of another block now.
+    for (auto& [address, before] : released) before.threads.clear();
     fenced = false;
+    std::fill(std::begin(fenced_threads), std::end(fenced_threads), false);
     ++blocks_begun;
     // Shared memory holds nothing at first: NaN as numbers.
     std::memset(reinterpret_cast<void*>(static_begin), 0xff, static_end - static_begin);

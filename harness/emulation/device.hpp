@@ -41,11 +41,9 @@ EMULATED_VECTORS(double, double, 16)
 EMULATED_VECTORS(int, int, 16)
 EMULATED_VECTORS(unsigned, uint, 16)
 
-struct dim3 {
-    unsigned x = 1, y = 1, z = 1;
-};
-EMULATED_INDEX uint3 threadIdx, blockIdx;
-EMULATED_INDEX dim3 blockDim, gridDim;
+typedef uint3 dim3;
+// Constant for a kernel, so that what reads them is no access to memory.
+EMULATED_INDEX uint3 threadIdx, blockIdx, blockDim, gridDim;
 constexpr int warpSize = 32;
 
 namespace emulated {

@@ -17,11 +17,11 @@ ENTRY = "entry.cu"
 """What the file of the entry is called in sentences; its own ``#line`` may name another."""
 OURS = ("device.hpp", "kernels.hpp", "threads.hpp", "checked.cpp")
 KERNEL_OPTIONS = (
-    "-std=c++20", "-O1", "-g1", "-w", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
+    "-std=c++20", "-O1", "-g1", "-w", "-fpermissive", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
     "-fno-stack-protector", "-ftls-model=local-exec", "-fmax-errors=3", "-fsanitize=thread",
     "--param=tsan-instrument-func-entry-exit=0", f"-I{HERE}", "-include", "device.hpp", "-include", "kernels.hpp",
 )  # fmt: skip
-"""No optimization that duplicates barriers or removes what other threads could see."""
+"""Permissive as compilers of CUDA C are; no optimization that duplicates barriers or removes what others could see."""
 NO_ASSEMBLY = "".join(
     f'#define {word} _Pragma("GCC error \\"inline assembly cannot be emulated\\"")\n'
     for word in ("asm", "__asm", "__asm__")

@@ -9,8 +9,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-uint3 threadIdx, blockIdx;
-dim3 blockDim, gridDim;
+uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulated {
 const unsigned MOST_THREADS = 1024;

@@ -62,7 +62,7 @@ class Result:
         return float(self.found.dtype.type(self.bodies.eps**2))
 
     def pulls(self, rows: Array, eps2: float | None = None, power: float = 1.5) -> Pulls:
-        """Add up what bodies of ``rows`` do to all bodies, with another softening or another power of distance squared."""
+        """Add up what bodies of ``rows`` do to all, with another softening or another power of the squared distance."""
         return pulls(self.rows, rows, self.eps2 if eps2 is None else eps2, power)
 
 

@@ -1,7 +1,7 @@
 """A variant as an entry: its CUDA C in one file, and in its head how it is launched, read off recorded launches.
 
-The head has expressions of n. They are found by launching a toolkit that only records, for several n, and looking for an
-expression that gives every recorded number.
+The head has expressions of n. A variant is launched for several n by a toolkit that only records, and an expression is
+looked for that gives every recorded number.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def exported(variant: Variant) -> str:
     """Return the text of an entry: float32, with the default of each axis, or what is chosen for 65,536 bodies.
 
     Raises:
-        InputError: the variant has no CUDA C, approximates, or does more than launch kernels by numbers that follow from n.
+        NoEntryError: the variant has no CUDA C, approximates, or does more than launch kernels by what follows from n.
     """
     if not variant.has_cuda_c:
         raise NoEntryError(variant, "has no CUDA C")

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.emulation.programs import Fault
 from gravbench.errors import InputError
 from gravbench.judging.diagnosis import Result, cause_of, ranges
 from gravbench.judging.entry import Entry
-from gravbench.judging.launching import Fault, Launcher
+from gravbench.judging.launching import Launcher
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import GRAVITY

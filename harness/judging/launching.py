@@ -12,23 +12,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.emulation.programs import Fault
 from gravbench.judging.entry import EPS2, WIDTH, Call, Entry
 from gravbench.model.bodies import Bodies
 
 _POISON = {"float32": (np.uint32, 0x7FC0DEAD), "float64": (np.uint64, 0x7FF80000DEADBEEF)}
 """The bits of a NaN that no arithmetic makes: an output that has them was not written."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What ended an evaluation: its kind, a sentence, and where in the entry it happened, as far as that is known."""
-
-    kind: str
-    sentence: str
-    line: int | None
-    thread: int | None
-    block: int | None
-    kernel: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +29,7 @@ class Answer:
 
 
 class Launcher(Protocol):
-    """Launches an entry for one set of bodies after another, all of the same n, in one process that keeps its memory."""
+    """Launches an entry for sets of bodies of the same n, one after another, in one process that keeps its memory."""
 
     def run(self, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
         """Return what was computed.

@@ -36,6 +36,17 @@ def compile_cuda(text: str, architecture: str, flags: Sequence[str] = (), *, lim
     """Return the machine code (a cubin) that NVRTC makes of CUDA C for an architecture such as ``sm_90``.
 
     Raises:
+        InputError: as ``compile_cuda_with_remarks``.
+    """
+    return compile_cuda_with_remarks(text, architecture, flags, limits=limits)[0]
+
+
+def compile_cuda_with_remarks(
+    text: str, architecture: str, flags: Sequence[str] = (), *, limits: Limits = COMPILING
+) -> tuple[bytes, str]:
+    """Return the machine code that NVRTC makes of CUDA C, and its remarks, for which flags may ask.
+
+    Raises:
         CompilerError: NVRTC refuses the text; a sentence for each error, with its line in ``kernel.cu``.
         InputError: NVRTC is missing.
     """
@@ -47,7 +58,7 @@ def compile_cuda(text: str, architecture: str, flags: Sequence[str] = (), *, lim
     )
     if ended.exit_code != 0 or not ended.stdout:
         raise _refusal("NVRTC", ended, NVRTC_ERROR)
-    return ended.stdout
+    return ended.stdout, ended.stderr.decode(errors="replace")
 
 
 def compile_host(

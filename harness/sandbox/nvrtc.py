@@ -1,7 +1,7 @@
 """Compile CUDA C by NVRTC: a program for a fresh, confined interpreter, which imports nothing of gravbench.
 
 Arguments: NVRTC's library and its options. It reads the text from its input, and writes the machine code to its output
-or what NVRTC objects to to its standard error, and ends with 1.
+and NVRTC's remarks to its standard error. It ends with 1 where NVRTC refuses the text.
 """
 
 import ctypes
@@ -24,8 +24,9 @@ def main():
     listed = (ctypes.c_char_p * len(options))(*options)
     text = ctypes.c_char_p(sys.stdin.buffer.read())
     library.nvrtcCreateProgram(ctypes.byref(program), text, b"kernel.cu", 0, None, None)
-    if library.nvrtcCompileProgram(program, len(options), listed):
-        sys.stderr.buffer.write(fetched(library, program, "ProgramLog").rstrip(b"\0"))
+    refused = library.nvrtcCompileProgram(program, len(options), listed)
+    sys.stderr.buffer.write(fetched(library, program, "ProgramLog").rstrip(b"\0"))
+    if refused:
         sys.exit(1)
     sys.stdout.buffer.write(fetched(library, program, "CUBIN"))
 
