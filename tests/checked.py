@@ -34,7 +34,7 @@ class Checked(HostMemory):
         return np.full(shape, np.nan, self.real)
 
     def source(self):
-        """Return the CUDA C of all kernels of the variant, without the assembly that only keeps a value in a register."""
+        """Return the CUDA C of all kernels, without the assembly that only keeps a value in a register."""
         return re.sub(r"asm volatile\(.*", "", cuda_source(self.path, self.interaction))
 
     def compile(self, stem, /, **constants):
@@ -44,11 +44,11 @@ class Checked(HostMemory):
 
         def kernel(grid, threads, *arguments, stream=None):  # noqa: ARG001 - everything is done at once
             arrays = {f"argument {k}": value for k, value in enumerate(arguments) if isinstance(value, np.ndarray)}
-            given = [f"argument {k}" if isinstance(value, np.ndarray) else value.item() for k, value in enumerate(arguments)]
-            launch = Launch(stem, _pair(grid), _pair(threads), 0, tuple(given))
-            done = emulate(
-                self.source(), defines, arrays, list(arrays), [launch], limits=LIMITS, poison_outputs=False
+            given = tuple(
+                f"argument {k}" if isinstance(value, np.ndarray) else value.item() for k, value in enumerate(arguments)
             )
+            launch = Launch(stem, _pair(grid), _pair(threads), 0, given)
+            done = emulate(self.source(), defines, arrays, list(arrays), [launch], limits=LIMITS, poison_outputs=False)
             assert done.fault is None, done.fault
             self.seconds += done.seconds
             for name, array in arrays.items():

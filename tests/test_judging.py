@@ -77,7 +77,7 @@ HEADS = {
     "too many extents": (("block: P", "block: [P, 1, 1]"), "line 5: kernels.0.block is ['P', 1, 1]; accepted: up to 2"),
     "no extent": (("block: P", "block: 1.5"), "line 5: kernels.0.block.0 is 1.5; accepted: an expression of whole numbers"),
     "unknown argument": (("[bodies,", "[body,"), 'line 6: argument "body"; did you mean bodies? accepted: bodies, acc'),
-    "call": (("ceil_div(n, P)", "exit(n)"), 'line 4: grid is "exit(n)", which is not accepted; accepted: whole numbers, names'),
+    "call": (("ceil_div(n, P)", "exit(n)"), 'line 4: grid is "exit(n)", which names "exit"; accepted: ceil_div'),
     "power": (("ceil_div(n, P)", "n ** P"), 'line 4: grid is "n ** P", which is not accepted; accepted: whole numbers, names'),
     "attribute": (("ceil_div(n, P)", "n.real"), 'which is not accepted; accepted: whole numbers, names'),
     "truth": (("ceil_div(n, P)", "'True'"), 'which is not accepted; accepted: whole numbers, names'),
@@ -153,6 +153,7 @@ WRONG = {
     "softening squared": ([("+ eps2);", "+ eps2 * eps2);")], "the softening is squared twice"),
     "root of the softening": ([("+ eps2);", "+ sqrtf(eps2));")], "the softening is the root of eps2"),
     "softening forgotten": ([("+ eps2);", ");")], "are NaN or infinite: without softening"),
+    "softening slightly off": ([("+ eps2);", "+ 1.0002f * eps2);")], "eps2 is 1.0002"),
     "masses left out": ([("other.w * ", "")], "the masses are left out"),
     "own mass": ([("other.w * ", "self.w * ")], "the mass is that of the body that is pulled"),
     "force": ([("{ax, ay, az, 0}", "{self.w * ax, self.w * ay, self.w * az, 0}")], "it is the force"),
@@ -174,7 +175,7 @@ WRONG = {
     ),
     "half roots": (
         [(WEIGHT, "other.w * inverse * inverse * (8193 * inverse - (8193 * inverse - inverse))")],
-        "are those of half precision",
+        "are of a size that half precision leads to",
     ),
 }  # fmt: skip
 
@@ -299,7 +300,10 @@ def test_loads_are_counted_by_the_memory_that_they_are_from():
     tiled, naive = (cost_of(entry_of(Path("x.cu"), exported(VARIANTS[name]))) for name in ("tiled", "naive"))
     assert (tiled.shared_loads, tiled.global_loads) == (1, 0)
     assert (naive.shared_loads, naive.global_loads) == (0, 4)
-    assert cost_of(entry_of(Path("x.cu"), changed(("    block: P", "    block: P\n    shared: 60000")))).occupancy.blocks == 3
+    assert (
+        cost_of(entry_of(Path("x.cu"), changed(("    block: P", "    block: P\n    shared: 60000")))).occupancy.blocks
+        == 3
+    )
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,8 @@ def _check(arrays: Mapping[str, object], outputs: Sequence[str], launches: Seque
             )
         if not 0 <= launch.shared_bytes <= MOST_SHARED_BYTES:
             raise InputError(
-                f"{launch.kernel}: {launch.shared_bytes:,} bytes of dynamic shared memory; accepted: 0 to {MOST_SHARED_BYTES:,}"
+                f"{launch.kernel}: {launch.shared_bytes:,} bytes of dynamic shared memory; "
+                f"accepted: 0 to {MOST_SHARED_BYTES:,}"
             )
     named = [argument for launch in launches for argument in launch.arguments if isinstance(argument, str)]
     for name in (*named, *outputs):
@@ -136,7 +137,9 @@ def _packed(
         yield struct.pack("=QQI", array.nbytes, row, name in outputs) + array.tobytes()
     places = list(arrays)
     for launch in launches:
-        yield struct.pack("=I4IQ", program.kernels.index(launch.kernel), *launch.grid, *launch.threads, launch.shared_bytes)
+        yield struct.pack(
+            "=I4IQ", program.kernels.index(launch.kernel), *launch.grid, *launch.threads, launch.shared_bytes
+        )
         yield struct.pack("=I", len(launch.arguments))
         for argument in launch.arguments:
             if isinstance(argument, str):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import weakref
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from gravbench.errors import InputError
 from gravbench.sandbox.compilers import CompilerError, beside, compile_host, run_tool, toolchain
 
 HERE = Path(__file__).resolve().parent
@@ -17,8 +17,8 @@ ENTRY = "entry.cu"
 """What the file of the entry is called in sentences; its own ``#line`` may name another."""
 OURS = ("device.hpp", "kernels.hpp", "threads.hpp", "checked.cpp")
 KERNEL_OPTIONS = (
-    "-std=c++20", "-O1", "-g1", "-w", "-fpermissive", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
-    "-fno-stack-protector", "-ftls-model=local-exec", "-fmax-errors=3", "-fsanitize=thread",
+    "-std=c++20", "-O1", "-g1", "-w", "-fpermissive", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti",
+    "-fno-threadsafe-statics", "-fno-stack-protector", "-ftls-model=local-exec", "-fmax-errors=3", "-fsanitize=thread",
     "--param=tsan-instrument-func-entry-exit=0", f"-I{HERE}", "-include", "device.hpp", "-include", "kernels.hpp",
 )  # fmt: skip
 """Permissive as compilers of CUDA C are; no optimization that duplicates barriers or removes what others could see."""
@@ -30,22 +30,34 @@ SEPARATED = [
     *(f"--redefine-sym={name}=emulated_{name}" for name in ("memcpy", "memmove", "memset")),
     "--keep-global-symbol=_ZN8emulated7kernelsE",
 ]
-"""For objcopy: copies of structures are checked, and no name of the entry takes the place of one that the checks use."""
+"""For objcopy: copies of structures are checked, and no name of the entry replaces one that the checks use."""
 KEPT_PROGRAMS = 64
 MARK = 128
 """Bytes of a mark in shared memory."""
 MATHEMATICS = (
-    "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p pow sqrt cbrt "
-    "hypot fabs fmod remainder floor ceil trunc round rint nearbyint lrint llrint lround llround fma fmin fmax fdim "
-    "copysign erf erfc tgamma lgamma ldexp frexp modf scalbn ilogb logb nextafter sincos"
+    "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p pow sqrt "
+    "cbrt hypot fabs fmod remainder floor ceil trunc round rint nearbyint lrint llrint lround llround fma fmin fmax "
+    "fdim copysign erf erfc tgamma lgamma ldexp frexp modf scalbn ilogb logb nextafter sincos"
 )
 KNOWN = re.compile(
     rf"emulated::.*|(thread|block)Idx|(block|grid)Dim|mem(cpy|move|set|cmp)|__tsan_\w+|__\w*[dsxt][fi]\d?|"
     rf"_GLOBAL_OFFSET_TABLE_|({'|'.join(MATHEMATICS.split())})f?"
 )
 """What kernels may use that they do not define themselves."""
-UNKNOWN = re.compile(r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named")
-DYNAMIC = re.compile(r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;")
+UNKNOWN = re.compile(
+    r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named"
+)
+DYNAMIC = re.compile(
+    r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;"
+)
+
+
+class Folder:
+    """A folder that is removed when nothing refers to it any more, and at the latest at the end."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +88,7 @@ class Variable:
 class Program:
     """An executable; ``readable`` is what it needs to start. Its folder lives as long as it."""
 
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Folder
     kernels: tuple[str, ...]
     readable: tuple[Path, ...]
     variables: tuple[Variable, ...]
@@ -142,7 +154,7 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
         InputError: g++ is missing.
     """
     runtime = _runtime()
-    folder = tempfile.TemporaryDirectory()
+    folder = Folder()
     place = Path(folder.name)
     constants = [f"-D{name}={value}" for name, value in defines]
     try:
@@ -162,11 +174,15 @@ def _text(source: str, kernels: tuple[str, ...]) -> str:
     table = "".join(
         f'{{"{name}", emulated::Caller<&{name}>::parameters, emulated::Caller<&{name}>::call}},\n' for name in kernels
     )
-    source = DYNAMIC.sub(lambda match: f"EMULATED_DYNAMIC({match[1]}, {match[2]})" + "\n" * match[0].count("\n"), source)
     return (
-        f'{NO_ASSEMBLY}#line 1 "{ENTRY}"\n{source}\n#line 1 "the launches"\n'
+        f'{NO_ASSEMBLY}#line 1 "{ENTRY}"\n{DYNAMIC.sub(_pointer, source)}\n#line 1 "the launches"\n'
         f"extern const emulated::Kernel emulated::kernels[] = {{\n{table}}};\n"
     )
+
+
+def _pointer(declaration: re.Match[str]) -> str:
+    """Write a declaration of dynamic shared memory as a pointer, on as many lines."""
+    return f"EMULATED_DYNAMIC({declaration[1]}, {declaration[2]})" + "\n" * declaration[0].count("\n")
 
 
 def _refuse_unknown(made: Path, source: str) -> None:
@@ -180,7 +196,8 @@ def _refuse_unknown(made: Path, source: str) -> None:
         name = text.split(maxsplit=1)[-1].strip()
         if not KNOWN.fullmatch(name):
             plain = name.partition("(")[0]
-            line = next((k for k, row in enumerate(source.splitlines(), 1) if re.search(rf"\b{re.escape(plain)}\b", row)), 0)
+            rows = enumerate(source.splitlines(), 1)
+            line = next((number for number, row in rows if re.search(rf"\b{re.escape(plain)}\b", row)), 0)
             said = f"'{plain}' was not declared in CUDA C"
             raise CompilerError(said, places=[(ENTRY, line, said)])
 
@@ -198,9 +215,9 @@ def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
 
 
 @cache
-def _runtime() -> tempfile.TemporaryDirectory[str]:
+def _runtime() -> Folder:
     """Return a folder with what is linked to all kernels, compiled once."""
-    folder = tempfile.TemporaryDirectory()
+    folder = Folder()
     place = Path(folder.name)
     options = ["-std=c++20", "-O2", "-w", "-c", "-fno-pie", "-ftls-model=local-exec", f"-I{HERE}"]
     for name, text in (
@@ -212,7 +229,7 @@ def _runtime() -> tempfile.TemporaryDirectory[str]:
     return folder
 
 
-def _linked(folder: tempfile.TemporaryDirectory[str], kernels: tuple[str, ...]) -> Program | Fault:
+def _linked(folder: Folder, kernels: tuple[str, ...]) -> Program | Fault:
     """Link the kernels between the marks; statically where the system has the libraries for it."""
     objects = ["first.o", "kernels.o", "last.o", "checked.o"]
     for kind, readable in (("-static", ()), ("-Wl,-z,now", toolchain())):

@@ -139,6 +139,11 @@ def softening(result: Result) -> Alternatives:
         result.pulls(result.rows, eps2**2),
     )
     yield "the softening is the root of eps2, which has to be added as it is", result.pulls(result.rows, eps2**0.5)
+    slope = result.pulls(result.rows, 1.001 * eps2).sums - result.exact
+    if (square := float(np.square(slope).sum())) and np.isfinite(result.found).all():
+        factor = 1 + 0.001 * float(((result.found - result.exact) * slope).sum()) / square
+        if 0.5 < factor < 2:
+            yield f"eps2 is {factor:.6g} times as large as it should be", result.pulls(result.rows, factor * eps2)
     if result.former is not None:
         former = float(result.found.dtype.type(result.former.eps**2))
         yield "the softening is that of the launch before", result.pulls(result.rows, former)
@@ -248,11 +253,11 @@ def one_coordinate(result: Result) -> str | None:
 
 
 def imprecise(result: Result) -> str | None:
-    """Say that the errors are those of half precision."""
+    """Say that the errors are as large as those of half precision."""
     relative = _apart(result.found, Pulls(result.exact, result.magnitudes))
     size = float(np.sqrt(np.mean(np.square(relative))))
     if SHORT / 64 < size < 2 * SHORT:
-        return f"the errors, {size:.1g} rms, are those of half precision, which has 11 bits ({SHORT:.1g})"
+        return f"the errors, {size:.1g} rms, are of a size that half precision leads to, which has 11 bits"
     return None
 
 

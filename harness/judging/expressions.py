@@ -1,13 +1,15 @@
-"""Whole-number expressions of n and constants, as the head of an entry writes them: read as data, never executed.
+"""Whole-number expressions of n and constants, as the head of an entry writes them.
 
-The text is parsed as Python's, and the few kinds of parts that are accepted are computed here, one by one.
+The text is read as Python's, every part of it is checked against the few that are accepted, and simpleeval computes it.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+
+import simpleeval
 
 from gravbench.config.document import shown
 from gravbench.errors import InputError, nearest
@@ -15,7 +17,7 @@ from gravbench.errors import InputError, nearest
 ACCEPTED = "whole numbers, names, + - * // %, ceil_div(a, b), min(a, b) and max(a, b)"
 MOST_CHARACTERS = 200
 MOST_VALUE = 2**63 - 1
-"""What an expression and its parts may reach, positive or negative."""
+"""What an expression may give, positive or negative."""
 
 
 def ceil_div(value: int, by: int) -> int:
@@ -23,14 +25,16 @@ def ceil_div(value: int, by: int) -> int:
     return -(-value // by)
 
 
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+_OPERATORS = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
+    ast.USub: operator.neg,
 }
-_FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {"ceil_div": ceil_div, "min": min, "max": max}
+_FUNCTIONS = {"ceil_div": ceil_div, "min": min, "max": max}
+_SYNTAX = (*_OPERATORS, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Load, ast.Constant)
 
 
 class Expression:
@@ -41,61 +45,34 @@ class Expression:
     """
 
     def __init__(self, written: int | str, names: Collection[str], where: str) -> None:
-        self.text = str(written)
+        text = str(written).strip()
         self._begin = f"{where} is {shown(written)}"
-        if len(self.text) > MOST_CHARACTERS:
+        if len(text) > MOST_CHARACTERS:
             raise InputError(f"{self._begin}; accepted: up to {MOST_CHARACTERS} characters")
         try:
-            self._root = ast.parse(self.text.strip(), mode="eval").body
+            self._root = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise InputError(f"{self._begin}, which is no expression; accepted: {ACCEPTED}") from error
-        self._check(self._root, names)
-
-    def _check(self, part: ast.expr, names: Collection[str]) -> None:
-        match part:
-            case ast.Constant(value=int()) if not isinstance(part.value, bool):
-                return
-            case ast.Name():
-                if part.id not in names:
-                    raise InputError(f"{self._begin}, which names {shown(part.id)}; {nearest(part.id, sorted(names))}")
-                return
-            case ast.UnaryOp(op=ast.USub()):
-                operands = [part.operand]
-            case ast.BinOp() if type(part.op) in _OPERATORS:
-                operands = [part.left, part.right]
-            case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS and len(part.args) == 2:
-                operands = part.args
-            case _:
+        called = {id(node.func) for node in ast.walk(self._root) if isinstance(node, ast.Call)}
+        for node in ast.walk(self._root):
+            known = _FUNCTIONS if id(node) in called else names
+            if isinstance(node, ast.Name) and node.id not in known:
+                raise InputError(f"{self._begin}, which names {shown(node.id)}; {nearest(node.id, sorted(known))}")
+            if not isinstance(node, _SYNTAX) or (isinstance(node, ast.Constant) and type(node.value) is not int):
                 raise InputError(f"{self._begin}, which is not accepted; accepted: {ACCEPTED}")
-        for operand in operands:
-            self._check(operand, names)
 
     def value(self, values: Mapping[str, int]) -> int:
         """Return the number for values of the names.
 
         Raises:
-            InputError: it divides by zero, or a part is beyond ``MOST_VALUE``.
+            InputError: it divides by zero, gives a function too few numbers, or is beyond ``MOST_VALUE``.
         """
+        evaluator = simpleeval.SimpleEval(operators=_OPERATORS, functions=_FUNCTIONS, names=dict(values))
         try:
-            return self._value(self._root, values)
-        except ArithmeticError as error:
+            result = int(evaluator.eval("", previously_parsed=self._root))
+            if abs(result) > MOST_VALUE:
+                raise OverflowError("the number is too large")
+        except (simpleeval.InvalidExpression, TypeError, ArithmeticError) as error:
             given = ", ".join(f"{name} = {number}" for name, number in values.items())
             raise InputError(f"{self._begin}, which cannot be computed for {given}: {error}") from error
-
-    def _value(self, part: ast.expr, values: Mapping[str, int]) -> int:
-        match part:
-            case ast.Constant(value=int(number)):
-                result = number
-            case ast.Name():
-                result = values[part.id]
-            case ast.UnaryOp():
-                result = -self._value(part.operand, values)
-            case ast.BinOp():
-                result = _OPERATORS[type(part.op)](self._value(part.left, values), self._value(part.right, values))
-            case ast.Call(func=ast.Name(id=name), args=[first, second]):
-                result = _FUNCTIONS[name](self._value(first, values), self._value(second, values))
-            case _:
-                raise AssertionError(f"{ast.dump(part)} was not refused")
-        if abs(result) > MOST_VALUE:
-            raise OverflowError("the number is too large")
         return result

@@ -52,7 +52,7 @@ def compile_cuda_with_remarks(
     """
     library, headers = nvrtc_files()
     options = [f"-arch={architecture}", *flags, *(f"-I{folder}" for folder in headers)]
-    command = [sys.executable, "-I", "-S", NVRTC, library, *options]
+    command: list[str | Path] = [sys.executable, "-I", "-S", NVRTC, library, *options]
     ended = run_confined(
         command, stdin=text.encode(), readable=[NVRTC, library.parent, *headers, *python_files()], limits=limits
     )
@@ -73,7 +73,7 @@ def compile_host(
         InputError: g++ is missing.
     """
     made = folder.resolve() / "made"
-    command = [compiler(), beside(), *options, "-o", made, "-x", "c++", "-"]
+    command: list[str | Path] = [compiler(), beside(), *options, "-o", made, "-x", "c++", "-"]
     ended = run_confined(
         command, stdin=text.encode(), readable=[*toolchain(), *readable], writable=folder, limits=limits
     )
@@ -97,7 +97,8 @@ def _refusal(program: str, ended: Ended, pattern: re.Pattern[str]) -> CompilerEr
         return CompilerError(f"{program} was stopped: {ended.reason}")
     said = ended.stderr.decode(errors="replace")
     places = [
-        (Path(file).name, int(line), shortened(what.strip(), MOST_OF_ERROR)) for file, line, what in pattern.findall(said)
+        (Path(file).name, int(line), shortened(what.strip(), MOST_OF_ERROR))
+        for file, line, what in pattern.findall(said)
     ]
     if places:
         sentences = dict.fromkeys(f"{file}, line {line}: {what}" for file, line, what in places)

@@ -67,14 +67,14 @@ class Protections:
     @property
     def missing(self) -> tuple[str, ...]:
         """One sentence for each of what this system does not protect."""
-        lacking = {
-            self.files: "files: a program can read and write what you can; namespaces or Landlock would prevent it",
-            self.network: "network: a program can reach it; namespaces or a seccomp filter would prevent it",
-            self.processes: "processes: a program can start others; namespaces or a seccomp filter would end them",
-            self.memory: "memory: a program can use all of it; Linux would limit it",
-            self.time: "time: a program can run on; Linux would limit it",
-        }
-        return tuple(f"this system does not protect {text}" for by, text in lacking.items() if not by)
+        needs = (
+            (self.files, "files: a program can read and write what you can; namespaces or Landlock would prevent it"),
+            (self.network, "network: a program can reach it; namespaces or a seccomp filter would prevent it"),
+            (self.processes, "processes: a program can start others; a seccomp filter would prevent it"),
+            (self.memory, "memory: a program can use all of it; Linux would limit it"),
+            (self.time, "time: a program can run on; Linux would limit it"),
+        )
+        return tuple(f"this system does not protect {text}" for by, text in needs if not by)
 
 
 def protections() -> Protections:
@@ -88,7 +88,8 @@ def protections() -> Protections:
     return Protections(
         by("namespaces", "landlock"),
         by("namespaces", "seccomp"),
-        by("namespaces", "seccomp"),
+        # Namespaces end what a program starts, and do not count it.
+        by("namespaces", "seccomp") if "seccomp" in measures() else "",
         limits,
         limits and "the clock of its supervisor",
     )
@@ -175,8 +176,7 @@ def _launched(
                 launcher.kill()
                 raise
         said = reader.read()
-        contents = [_content(file, limits) for file in (out, errors)]
-    return _ended(said, *contents, limits)
+        return _ended(said, _content(out, limits), _content(errors, limits), limits)
 
 
 def _content(file: Any, limits: Limits) -> bytes:

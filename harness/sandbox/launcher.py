@@ -1,10 +1,12 @@
-"""Confine this process, then run a command in it: a program for a fresh interpreter, which imports nothing of gravbench.
+"""Confine this process, then become a command: a program for a fresh interpreter, which imports nothing of gravbench.
 
 Its one argument is a request in JSON (see ``confined.py``). Three processes follow each other: the first makes the
 namespaces, the second is the first process of the new pid namespace and enforces the wall-clock limit, the third
 limits itself and becomes the command. Whatever the command leaves behind ends with the second. How the command ended
 is written to the pipe ``request["report"]`` as one JSON object, or ``{"failed": sentence}`` where a measure fails.
 """
+
+from __future__ import annotations
 
 import ctypes
 import json
@@ -15,6 +17,8 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -27,9 +31,11 @@ PARENT_DEATH, NO_NEW_PRIVILEGES, DROP_BOUND, SET_SECCOMP = 1, 38, 24, 22
 INSIDE = 65534
 """The user and group that the command sees itself as: without capabilities once it runs."""
 
+Request = dict[str, Any]
+
 # Numbers of system calls: x86-64, AArch64. None: the machine has no such call.
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-DENIED = {
+DENIED: dict[str, tuple[int, int | None]] = {
     "socket": (41, 198), "socketpair": (53, 199), "ptrace": (101, 117), "setsid": (112, 157), "setpgid": (109, 154),
     "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424), "mount": (165, 40), "umount2": (166, 39),
@@ -41,13 +47,13 @@ DENIED = {
     "mknod": (133, None), "mknodat": (259, 33), "mq_open": (240, 180), "msgget": (68, 186), "semget": (64, 190),
     "shmget": (29, 194), "memfd_create": (319, 279),
 }  # fmt: skip
-FORKS = {"fork": (57, None), "vfork": (58, None), "clone": (56, 220)}
+FORKS: dict[str, tuple[int, int | None]] = {"fork": (57, None), "vfork": (58, None), "clone": (56, 220)}
 CLONE, CLONE3, EXECVE, EXECVEAT = (56, 220), (435, 435), (59, 221), (322, 281)
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, NOT_PERMITTED, NO_SUCH_CALL = 0x7FFF0000, 0x80000000, 0x50001, 0x50026
 
 
-def checked(result, what):
+def checked(result: int, what: str) -> int:
     """Return the result of a call to the system.
 
     Raises:
@@ -59,25 +65,26 @@ def checked(result, what):
     return result
 
 
-def call(name, *arguments, what=None):
+def call(name: str, *arguments: Any, what: str = "") -> int:
     """Call a function of the C library."""
     given = [argument.encode() if isinstance(argument, str) else argument for argument in arguments]
     return checked(getattr(LIBC, name)(*given), what or name)
 
 
-def system_call(number, *arguments, what):
+def system_call(number: int, *arguments: Any, what: str) -> int:
     """Make a system call for which the C library has no function."""
     given = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return checked(LIBC.syscall(ctypes.c_long(number), *given), what)
 
 
-def numbers_of(table):
+def numbers_of(table: Mapping[str, tuple[int, int | None]]) -> list[int]:
     """Return the numbers that the system calls of a table have on this machine."""
     place, _ = MACHINES[platform.machine()]
-    return [numbers[place] for numbers in table.values() if numbers[place] is not None]
+    numbers = [both[place] for both in table.values()]
+    return [number for number in numbers if number is not None]
 
 
-def enter_namespaces():
+def enter_namespaces() -> None:
     """Give this process namespaces of its own, in which it is one user and the network has nothing."""
     user, group = os.getuid(), os.getgid()
     flags = sum(NEW_NAMESPACES.values()) | NEW_NETWORK
@@ -89,17 +96,18 @@ def enter_namespaces():
             file.write(content)
 
 
-def change_root(root, readable, writable):
+def change_root(root: str, readable: Iterable[str], writable: str | None) -> None:
     """Make an empty folder the root, in which only what is readable or writable can be seen."""
     call("mount", None, "/", None, MS_REC | MS_PRIVATE, None)
     call("mount", "tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
-    links, shown = {}, set()
+    links: dict[str, str] = {}
+    shown = set()
     for path in readable:
         shown.add(followed(path, links))
-    last = None
+    last = ""
     for path in sorted(shown):
         # What lies in a folder that is shown already is seen there.
-        if last is None or not path.startswith(last.rstrip("/") + "/"):
+        if not last or not path.startswith(last.rstrip("/") + "/"):
             show(path, root, READ_ONLY)
             last = path
     if writable:
@@ -116,8 +124,8 @@ def change_root(root, readable, writable):
     os.chdir("/")
 
 
-def followed(path, links):
-    """Return the path behind symbolic links, and add those that lead there: their paths, which have none, and targets."""
+def followed(path: str, links: dict[str, str]) -> str:
+    """Return the path behind symbolic links, and add the links on the way with their targets."""
     done, left = "/", path.strip("/").split("/")
     while left:
         part = left.pop(0)
@@ -133,7 +141,7 @@ def followed(path, links):
     return done
 
 
-def show(path, root, read_only):
+def show(path: str, root: str, read_only: int) -> None:
     """Show a file or folder at its own place below a new root."""
     place = root + path
     if os.path.isdir(path):
@@ -145,13 +153,13 @@ def show(path, root, read_only):
     set_attributes(place, read_only | NO_SUID | NO_DEVICES, RECURSIVE)
 
 
-def set_attributes(place, attributes, flags):
+def set_attributes(place: str, attributes: int, flags: int) -> None:
     """Set attributes of a mount and, if asked, of those below it; that needs Linux 5.12."""
     wanted = struct.pack("QQQQ", attributes, 0, 0, 0)
     system_call(442, AT_FDCWD, place.encode(), flags, wanted, len(wanted), what="mount_setattr")
 
 
-def restrict_files(readable, writable):
+def restrict_files(readable: Iterable[str], writable: str | None) -> None:
     """Have Landlock deny every file but these, and TCP, abstract sockets and signals to others where it can."""
     version = system_call(444, None, 0, 1, what="landlock")
     rights = (1 << (13, 14, 15, 15, 16)[min(version, 5) - 1]) - 1
@@ -170,7 +178,7 @@ def restrict_files(readable, writable):
     os.close(ruleset)
 
 
-def restrict_calls(several, program):
+def restrict_calls(several: bool, program: int) -> None:
     """Deny system calls: signals, sockets, what reaches other processes and, to a single process, forks and exec.
 
     ``program`` is the address of the path that a single process executes once: any other ends it.
@@ -184,7 +192,8 @@ def restrict_calls(several, program):
     # Its flags lie in memory, which a filter cannot read; the C library falls back to clone.
     rules += [(EQUAL, 0, 1, CLONE3[place]), (RETURN, 0, 0, NO_SUCH_CALL)]
     if several:
-        rules += [(EQUAL, 0, 3, CLONE[place]), (LOAD, 0, 0, 16), (ANY_BIT, 0, 1, ALL_NEW), (RETURN, 0, 0, NOT_PERMITTED)]
+        rules += [(EQUAL, 0, 3, CLONE[place]), (LOAD, 0, 0, 16)]
+        rules += [(ANY_BIT, 0, 1, ALL_NEW), (RETURN, 0, 0, NOT_PERMITTED)]
     else:
         rules += [(EQUAL, 0, 1, EXECVEAT[place]), (RETURN, 0, 0, KILL), (EQUAL, 0, 5, EXECVE[place])]
         rules += [(LOAD, 0, 0, 16), (EQUAL, 0, 2, program & 0xFFFFFFFF), (LOAD, 0, 0, 20)]
@@ -195,7 +204,7 @@ def restrict_calls(several, program):
     call("prctl", SET_SECCOMP, 2, listing, 0, 0, what="seccomp")
 
 
-def limit(request):
+def limit(request: Request) -> None:
     """Limit time, memory, files and, where they can be counted apart from the user's others, processes."""
     seconds = int(request["seconds"]) + 1
     limits = {
@@ -210,7 +219,7 @@ def limit(request):
         resource.setrlimit(kind, (most, most))
 
 
-def become(request):
+def become(request: Request) -> None:
     """Confine this process, and execute the command; returns only where there is none, in a probe."""
     measures, command = request["measures"], request["command"]
     if command:
@@ -234,7 +243,7 @@ def become(request):
         call("execve", path, arguments, environment, what=f"execute {command[0]}")
 
 
-def supervise(request):
+def supervise(request: Request) -> dict[str, int | bool | None]:
     """Run the command as a child of this process until it ends or its time is over; return how it ended."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     end = time.monotonic() + request["seconds"]
@@ -260,7 +269,7 @@ def supervise(request):
     return {"exit_code": None if killed else os.WEXITSTATUS(status), "signal": killed, "over": over}
 
 
-def kill_group(leader):
+def kill_group(leader: int) -> None:
     """End all processes of a group, which may have ended."""
     try:
         os.killpg(leader, signal.SIGKILL)
@@ -268,16 +277,16 @@ def kill_group(leader):
         return
 
 
-def attempt(request, step):
+def attempt(request: Request, step: Callable[[Request], None]) -> None:
     """Take a step; where it fails, report the reason and end this process."""
     try:
-        return step(request)
+        step(request)
     except OSError as error:
         os.write(request["report"], json.dumps({"failed": error.strerror or str(error)}).encode())
         os._exit(1)
 
 
-def run(request):
+def run(request: Request) -> None:
     """Do what the first process of the namespace does: change the root, and supervise the command."""
     call("prctl", PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
     if "namespaces" in request["measures"]:
@@ -286,7 +295,7 @@ def run(request):
     os.write(request["report"], json.dumps(ended).encode())
 
 
-def main():
+def main() -> None:
     """Do what the request asks for."""
     request = json.loads(sys.argv[1])
     os.set_inheritable(request["report"], False)

@@ -8,7 +8,7 @@ import ctypes
 import sys
 
 
-def fetched(library, program, what):
+def fetched(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
     """Return something that NVRTC has of a program: ProgramLog or CUBIN."""
     size = ctypes.c_size_t()
     getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
@@ -17,7 +17,7 @@ def fetched(library, program, what):
     return content.raw
 
 
-def main():
+def main() -> None:
     """Compile."""
     library, program = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
     options = [word.encode() for word in sys.argv[2:]]
