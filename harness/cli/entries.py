@@ -67,7 +67,7 @@ def judge_entry(
         typer.echo(json.dumps(whole(result), indent=2))
     else:
         render_sections(sections(result), console())
-    raise typer.Exit(0 if judged.right else 1)
+    raise typer.Exit(0 if result.right else 1)
 
 
 def _rung(name: str | None, where: str) -> Variant | None:

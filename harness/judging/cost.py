@@ -17,7 +17,7 @@ from gravbench.explain.machine_code import NoKernelError
 from gravbench.explain.occupancy import Occupancy, occupancy
 from gravbench.explain.source_lines import places
 from gravbench.judging.entry import Entry
-from gravbench.sandbox.compilers import compile_cuda_with_remarks
+from gravbench.sandbox.compilers import CompilerError, compile_cuda_with_remarks
 from gravbench.toolkits.interface import cuda_options
 
 ARCHITECTURE = "sm_90"
@@ -30,6 +30,10 @@ REMARKS = ("--ptxas-options=-v", "-lineinfo")
 
 class NoCostError(Exception):
     """The cost cannot be counted; the message says why."""
+
+
+class RefusedError(NoCostError):
+    """NVRTC makes no machine code of a kernel of the entry: no GPU could run it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ def cost_of(entry: Entry) -> Cost:
     """Compile an entry, and count the first of its kernels that has a loop over interactions.
 
     Raises:
+        RefusedError: NVRTC refuses it, or makes no kernel of that name.
         NoCostError: it cannot be compiled or read here, or has no such loop.
     """
     if reason := missing():
@@ -74,7 +79,9 @@ def cost_of(entry: Entry) -> Cost:
                 return cost
     except NoKernelError as error:
         accepted = f'extern "C" __global__ void {error.kernel}(...)'
-        raise NoCostError(f"the machine code has no kernel {error.kernel}; accepted: {accepted}") from error
+        raise RefusedError(f"the machine code has no kernel {error.kernel}; accepted: {accepted}") from error
+    except CompilerError as error:
+        raise RefusedError(str(error)) from error
     except InputError as error:
         raise NoCostError(str(error)) from error
     raise NoCostError("no loop with a reciprocal square root is there, by which an interaction is known")

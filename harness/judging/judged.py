@@ -9,7 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from gravbench.judging.cost import ARCHITECTURE, Cost, NoCostError, cost_of
+from gravbench.errors import printable
+from gravbench.judging.cost import ARCHITECTURE, Cost, NoCostError, RefusedError, cost_of
 from gravbench.judging.entry import Entry, entry_of
 from gravbench.judging.export import NoEntryError, exported
 from gravbench.judging.judgement import LAUNCHES, Judgement, Sized
@@ -23,25 +24,34 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 
 @dataclass(frozen=True)
 class Costed:
-    """The name of an entry or of its rung, and what an interaction of it costs, or why that is not known."""
+    """The name of an entry or of its rung, and what an interaction of it costs, or why that is not known.
+
+    What is ``refused`` makes no machine code.
+    """
 
     name: str
     cost: Cost | None
     why_none: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A judgement, by what the entry was run, and the costs of the entry and of the rung that it is set against."""
+    """A judgement, by what the entry was run, and the costs of the entry and of the rung, if there is one."""
 
     judgement: Judgement
     run_by: str
     costs: tuple[Costed, ...]
 
     @property
+    def right(self) -> bool:
+        """Whether what it computes is right, and it compiles for a GPU as far as that is known."""
+        return self.judgement.right and not self.costs[0].refused
+
+    @property
     def verdict(self) -> str:
         """Either ``right`` or ``wrong``."""
-        return "right" if self.judgement.right else "wrong"
+        return "right" if self.right else "wrong"
 
 
 def costed(name: str, entry: Entry) -> Costed:
@@ -49,7 +59,7 @@ def costed(name: str, entry: Entry) -> Costed:
     try:
         return Costed(name, cost_of(entry))
     except NoCostError as error:
-        return Costed(name, None, str(error))
+        return Costed(name, None, str(error), isinstance(error, RefusedError))
 
 
 def costed_rung(variant: Variant) -> Costed:
@@ -66,29 +76,32 @@ def sections(judged: Judged) -> Iterator[Section]:
     entry = judgement.entry
     yield Section(
         "verdict",
-        f"{entry.path.name}: {judged.verdict}",
+        f"{printable(entry.path.name)}: {judged.verdict}",
         f"{judged.run_by}, in {entry.head.precision}: {LAUNCHES} launches for each n, each with its own bodies and "
-        f"softening, of seed {judgement.seed}. Errors are relative to the sum of the magnitudes of the contributions.",
+        f"softening, of seed {judgement.seed}. Errors are relative to the sum of the magnitudes of the contributions. "
+        f"Accepted are those of {judgement.accepted}.",
         [Part(table=Table(_SIZES, judgement.sizes))],
     )
-    if not judgement.right:
-        lines = [f"n = {size.n:,}: {_why(size)}" for size in judgement.sizes if not size.right]
+    lines = [f"n = {size.n:,}: {_why(size)}" for size in judgement.sizes if not size.right]
+    lines += [f"it does not compile for a GPU: {costed.why_none}" for costed in judged.costs[:1] if costed.refused]
+    if lines:
         yield Section("reasons", "What is wrong, and why that is likely", "", [Part(lines=lines)])
     known = [costed for costed in judged.costs if costed.cost]
-    unknown = [f"{costed.name}: {costed.why_none}" for costed in judged.costs if not costed.cost]
+    unknown = [f"{costed.name}: {costed.why_none}" for costed in judged.costs if not (costed.cost or costed.refused)]
     reading = (
         "Per interaction, in the inner loop: issue slots, and instructions that load from global and from shared "
         "memory. spilled: bytes per thread. warps: resident on a multiprocessor."
     )
     parts = [Part(table=Table(_COSTS, known))] if known else []
-    yield Section("cost", f"What an interaction costs on {ARCHITECTURE}", reading, parts, unknown)
+    if known or unknown:
+        yield Section("cost", f"What an interaction costs on {ARCHITECTURE}", reading, parts, unknown)
 
 
 def _why(size: Sized) -> str:
     if size.fault is not None:
         return size.fault.sentence
     likely = f"{size.cause}; " if size.cause else ""
-    return f"{likely}{size.wrong}; wrong rows: {size.bodies}"
+    return f"{likely}{size.wrong}{f'; wrong rows: {size.bodies}' if size.bodies else ''}"
 
 
 def _of_errors(size: Sized, name: str) -> str:
@@ -132,6 +145,7 @@ def as_json(judged: Judged) -> dict[str, Any]:
         "entry": str(judgement.entry.path),
         "verdict": judged.verdict,
         "run_by": judged.run_by,
+        "accepted": judgement.accepted,
         "precision": judgement.entry.head.precision,
         "seed": judgement.seed,
         "sizes": [_size_json(size) for size in judgement.sizes],

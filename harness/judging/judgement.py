@@ -41,8 +41,8 @@ SMALL, USUAL = 33, 1000
 class Sized:
     """What came of one number of bodies: the errors and limits of the worst launch, and why it is wrong.
 
-    ``wrong`` says what is wrong and ``cause`` why that is likely; both are empty where the result is right. A ``fault``
-    ended the launches before there was a result.
+    ``wrong`` says what is wrong, ``bodies`` which, and ``cause`` why that is likely; they are empty where the result is
+    right. A ``fault`` ended the launches before there was a result.
     """
 
     n: int
@@ -61,10 +61,10 @@ class Sized:
 
 @dataclass(frozen=True)
 class Judgement:
-    """An entry, what was accepted as right, the seed of its bodies, and what came of each number of them."""
+    """An entry, by what it is accepted, the seed of its bodies, and what came of each number of them."""
 
     entry: Entry
-    tolerance: Tolerance
+    accepted: str
     seed: int
     sizes: tuple[Sized, ...]
 
@@ -91,13 +91,21 @@ def check_sizes(sizes: Sequence[int]) -> None:
             raise InputError(f"--n {n}; accepted: 1 to {MOST_BODIES}")
 
 
-def tolerance_of(entry: Entry, rung: Variant | None) -> Tolerance:
-    """Return the errors that are accepted: those that the entry states, those of its rung, or of a direct sum."""
+def tolerance_of(entry: Entry, rung: Variant | None) -> tuple[Tolerance, str]:
+    """Return the errors that are accepted, and in words whose they are.
+
+    Raises:
+        InputError: the rung does not compute in the number type of the entry.
+    """
+    precision = entry.head.precision
     if entry.head.error is not None:
-        return Tolerance(max=entry.head.error, rms=entry.head.error)
+        return Tolerance(max=entry.head.error, rms=entry.head.error), "the entry itself"
+    tolerance = DIRECT_SUM[precision]
     if rung is not None:
-        return rung.accepted(entry.head.precision, rung.complete({}))
-    return DIRECT_SUM[entry.head.precision]
+        if precision not in rung.dtypes:
+            raise InputError(f"{entry.path}: {rung.name} does not compute in {precision}; accepted: another rung")
+        tolerance = rung.accepted(precision, rung.complete({}))
+    return tolerance, "a direct sum" if tolerance.of_rounding or rung is None else rung.name
 
 
 def judge(
@@ -113,13 +121,13 @@ def judge(
         entry.calls(n)
         entry.scratch_bytes(n)
     chosen = secrets.randbelow(2**32) if seed is None else seed
-    tolerance = tolerance_of(entry, rung)
+    tolerance, accepted = tolerance_of(entry, rung)
     judged: list[Sized] = []
     for n in sizes:
         judged.append(_judged(entry, launcher, n, tolerance, chosen))
         if judged[-1].fault is not None:
             break
-    return Judgement(entry, tolerance, chosen, tuple(judged))
+    return Judgement(entry, accepted, chosen, tuple(judged))
 
 
 def bodies_of(n: int, seed: int) -> list[Bodies]:
@@ -165,9 +173,12 @@ def _compared(
     with np.errstate(divide="ignore", invalid="ignore"):
         apart = np.linalg.norm(found - sums.exact, axis=1) / np.linalg.norm(sums.magnitudes, axis=1)
     rows = ~(apart <= limits.max) & ~(found == sums.exact).all(axis=1)
-    rows = rows if rows.any() else np.ones(bodies.n, np.bool_)
-    result = Result(bodies, found, sums.exact, sums.magnitudes, rows, former, tiles_of(entry, bodies.n))
-    return Sized(bodies.n, errors, limits, wrong, ranges(rows), cause_of(result))
+    named = ranges(rows) if rows.any() else ""  # of some errors, all together are too large and none alone
+    result = Result(
+        *(bodies, found, sums.exact, sums.magnitudes, rows if named else np.ones(bodies.n, np.bool_)),
+        *(former, tiles_of(entry, bodies.n)),
+    )
+    return Sized(bodies.n, errors, limits, wrong, named, cause_of(result))
 
 
 def tiles_of(entry: Entry, n: int) -> list[int]:

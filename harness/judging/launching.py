@@ -87,8 +87,8 @@ def calls_of(entry: Entry, bodies: Sequence[Bodies]) -> list[Call]:
 
 
 def suffixed(name: str, turn: int) -> str:
-    """Name the array of a set of bodies: that of the first as the entry does, others with the number of the set."""
-    return name if turn == 0 else f"{name}_{turn + 1}"
+    """Name the array of a set of bodies: that of the first as the entry does, others with a number, as no entry can."""
+    return name if turn == 0 else f"{name}@{turn + 1}"
 
 
 def accelerations_of(entry: Entry, arrays: Mapping[str, NDArray[Any]], turns: int) -> list[NDArray[Any]]:
