@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from typer.testing import CliRunner
 
 from conftest import ROOT, flat
 from gravbench.cli.main import app
+from gravbench.emulation import programs
 from gravbench.errors import InputError
+from gravbench.explain.assembling import missing
 from gravbench.explain.ledger import ledger
 from gravbench.explain.recorded_kernels import asked_of
-from gravbench.judging import emulating, judgement
+from gravbench.judging import cost, emulating, judgement
 from gravbench.judging.cost import NoCostError, cost_of
 from gravbench.judging.emulating import EmulatedLauncher
 from gravbench.judging.entry import entry_of, read
@@ -24,7 +27,7 @@ from gravbench.judging.launching import arrays_of
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
-from gravbench.sandbox import confined
+from gravbench.sandbox import compilers, confined
 from gravbench.sandbox.confined import Protections
 
 ENTRIES = ROOT / "tests" / "entries"
@@ -39,6 +42,10 @@ DIRECT = [
     name for name, one in VARIANTS.items() if one.has_cuda_c and not one.approximates and name not in WITHOUT_ENTRY
 ]
 QUICK = ("naive", "tiled", "symmetric")
+
+
+emulated = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on PATH")
+costed = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
 def changed(*replaced):
@@ -254,6 +261,7 @@ OFTEN = (
 """The mistakes that are tried each time; the others take as long, and are tried with the slow tests."""
 
 
+@emulated
 @pytest.mark.parametrize(
     ("replaced", "cause"),
     [pytest.param(*case, id=name, marks=() if name in OFTEN else pytest.mark.slow) for name, case in WRONG.items()],
@@ -264,18 +272,21 @@ def test_what_is_wrong_is_found_and_explained(replaced, cause):
     assert cause in result.sizes[0].cause, result.sizes[0]
 
 
+@emulated
 def test_a_right_entry_is_accepted_at_every_size():
     result = judged(RIGHT, (1, 2, 31, 64, 300))
     assert result.right
     assert [size.n for size in result.sizes] == [1, 2, 31, 64, 300]
 
 
+@emulated
 def test_bodies_that_are_kept_from_the_launch_before_are_found():
     entry = read(ENTRIES / "cached.cu")
     result = judgement.judge(entry, EmulatedLauncher(), [100], seed=SEED)
     assert "the bodies are those of the launch before" in result.sizes[0].cause
 
 
+@emulated
 def test_double_precision_is_held_to_its_own_rounding():
     double = RIGHT.replace("float4", "double4").replace("float ", "double ").replace("rsqrtf", "1 / sqrt")
     right = double.replace("rung: tiled", "precision: float64")
@@ -285,6 +296,7 @@ def test_double_precision_is_held_to_its_own_rounding():
     assert not judged(rounded).right
 
 
+@emulated
 def test_an_error_that_the_entry_states_is_what_counts():
     rough = changed((WEIGHT, f"1.001f * {WEIGHT}"))
     assert not judged(rough).right
@@ -314,6 +326,7 @@ def test_an_array_of_the_entry_is_never_taken_for_one_of_another_launch():
     }
 
 
+@emulated
 def test_the_bodies_of_each_launch_and_each_judgement_are_new():
     first, second, third = judgement.bodies_of(50, SEED)
     assert len({first.eps, second.eps, third.eps}) == 3
@@ -340,6 +353,7 @@ FAULTS = {
 }
 
 
+@emulated
 @pytest.mark.parametrize(("replaced", "kind", "lines", "said"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_named_with_its_line_and_thread(replaced, kind, lines, said, monkeypatch):
     monkeypatch.setattr(emulating, "LIMITS", replace(emulating.LIMITS, seconds=2))
@@ -370,6 +384,7 @@ def test_the_head_of_an_exported_variant_launches_as_the_variant_does(name):
             assert recorded.scratch[array] <= size <= max(4096, 2 * n * 512)
 
 
+@emulated
 @pytest.mark.parametrize(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in DIRECT],
@@ -391,6 +406,7 @@ def test_what_cannot_be_an_entry_says_why(name, why):
 # What it costs
 
 
+@costed
 def test_the_cost_of_an_exported_variant_is_that_of_its_ledger():
     entry = entry_of(Path("symmetric.cu"), exported(VARIANTS["symmetric"]))
     axes = VARIANTS["symmetric"].complete({"r": 8})
@@ -401,6 +417,7 @@ def test_the_cost_of_an_exported_variant_is_that_of_its_ledger():
     assert cost.occupancy == known.occupancy
 
 
+@costed
 def test_loads_are_counted_by_the_memory_that_they_are_from():
     tiled, naive = (cost_of(entry_of(Path("x.cu"), exported(VARIANTS[name]))) for name in ("tiled", "naive"))
     assert (tiled.shared_loads, tiled.global_loads) == (1, 0)
@@ -411,6 +428,7 @@ def test_loads_are_counted_by_the_memory_that_they_are_from():
     )
 
 
+@costed
 @pytest.mark.parametrize(
     ("replaced", "said"),
     [
@@ -425,6 +443,8 @@ def test_a_cost_that_is_not_known_has_a_reason(replaced, said):
         cost_of(entry_of(Path("x.cu"), changed(replaced)))
 
 
+@emulated
+@costed
 def test_what_no_gpu_could_run_is_wrong_although_it_is_emulated(tmp_path):
     (tmp_path / "kernel.cu").write_text(changed(('extern "C" ', "")))
     done = command(tmp_path / "kernel.cu", "--emulate", "--n", "1")
@@ -440,6 +460,8 @@ def command(*words, columns=80):
     return CliRunner().invoke(app, ["judge", *map(str, words)], env={"COLUMNS": str(columns)})
 
 
+@emulated
+@costed
 def test_a_right_entry_is_one_screen_and_code_0(tmp_path):
     done = command(ENTRIES / "right.cu", "--emulate", "--n", "1,65", "--seed", SEED, "--html", tmp_path / "page.html")
     assert done.exit_code == 0, done.output
@@ -457,13 +479,15 @@ def test_a_right_entry_is_one_screen_and_code_0(tmp_path):
     assert "<script" not in page
 
 
+@emulated
+@costed
 def test_a_wrong_entry_is_code_1_and_says_why_in_every_form(tmp_path):
     (tmp_path / "<b>.cu").write_text(changed(("other.w * ", "")))
     words = tmp_path / "<b>.cu", "--emulate", "--n", "65", "--seed", SEED
     done = command(*words)
     assert done.exit_code == 1
-    assert "n = 65: the masses are left out; largest error" in flat(done.stdout)
-    assert "wrong rows: 0-64 (65 of 65)" in flat(done.stdout)
+    assert re.search(r"^65 +wrong .* 0-64 \(65 of 65\)$", done.stdout, re.MULTILINE)
+    assert "n = 65: the masses are left out. At n = 65: largest error" in flat(done.stdout)
     told = command(*words, "--json", "--rung", "naive", "--html", tmp_path / "page.html")
     assert told.exit_code == 1
     content = json.loads(told.stdout)
@@ -508,6 +532,19 @@ def test_what_the_system_does_not_protect_is_said_before_anything_runs(monkeypat
     done = command(ENTRIES / "right.cu", "--emulate")
     assert str(done.exception) == "it ran"
     assert "this system does not protect files" in done.stderr
+
+
+def test_what_is_missing_is_said_in_a_sentence(monkeypatch):
+    def compiler(name="g++"):
+        raise InputError(f"there is no {name} on PATH")
+
+    monkeypatch.setattr(compilers, "compiler", compiler)
+    programs.program_of.cache_clear()
+    programs._runtime.cache_clear()
+    assert str(command(ENTRIES / "right.cu", "--emulate").exception) == "there is no g++ on PATH"
+    monkeypatch.setattr(cost, "missing", lambda: "explain needs nvdisasm")
+    with pytest.raises(NoCostError, match="explain needs nvdisasm"):
+        cost_of(entry_of(Path("x.cu"), RIGHT))
 
 
 def test_source_writes_an_entry_for_gravity_alone():

@@ -2,12 +2,14 @@
 
 import os
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from conftest import wait_until
 from gravbench.errors import InputError
 from gravbench.sandbox import compilers, confined
 from gravbench.sandbox.compilers import CompilerError, compile_cuda, compile_host, python_files, run_tool
@@ -21,10 +23,10 @@ SEVERAL = Limits(seconds=20, memory_bytes=1 << 30, processes=16, file_bytes=1 <<
 SECRET = "nobody may know this"
 needs_compiler = pytest.mark.skipif(compilers.shutil.which("g++") is None, reason="no g++ on PATH")
 
-WAYS = [("namespaces",), ("landlock", "seccomp"), confined.MEASURES]
+ONE_WAY = [pytest.param(way, marks=pytest.mark.slow) for way in (("namespaces",), ("landlock", "seccomp"))]
 
 
-@pytest.fixture(params=WAYS, ids="+".join)
+@pytest.fixture(params=[*ONE_WAY, confined.MEASURES], ids="+".join)
 def measures(request, monkeypatch):
     """Confine by these alone, as on a system that grants no others."""
     if missing := set(request.param) - set(confined.measures()):
@@ -81,11 +83,9 @@ def test_no_file_can_be_written_but_in_the_folder_for_that(tmp_path):
     for path in (outside / "new", "/new", "/tmp/new", "/usr/lib/new"):
         code = f"open({str(path)!r}, 'w')"
         refused(code, "PermissionError|FileNotFoundError|OSError: [Errno 30]", writable=inside)
-    ended = run(
-        "open('new', 'w').write('made'); import os; print(os.getcwd(), {name: value for name, value in os.environ.items() if name != 'LC_CTYPE'})",
-        writable=inside,
-    )
-    assert ended.stdout.decode() == f"{inside} {{'TMPDIR': '{inside}'}}\n"
+    made = "open('new', 'w').write('made'); import os; print(os.getcwd(), os.environ['TMPDIR'])"
+    ended = run(made, writable=inside)
+    assert ended.stdout.decode() == f"{inside} {inside}\n"
     assert (inside / "new").read_text() == "made"
     assert list(outside.iterdir()) == []
 
@@ -188,6 +188,33 @@ def test_time_is_limited():
     ended = run("import time; time.sleep(60)", Limits(0.7, 1 << 30, 1, 1 << 20))
     assert ended.reason == "it did not end within 0.7 s"
     assert time.monotonic() - begin < 10
+
+
+def test_a_supervisor_that_does_not_end_either_is_ended(monkeypatch):
+    monkeypatch.setattr(confined, "GRACE_SECONDS", -9.5)
+    assert run("import time; time.sleep(60)", Limits(10, 1 << 30, 1, 1 << 20)).reason == "it did not end within 10 s"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from gravbench.sandbox import confined
+from gravbench.sandbox.compilers import python_files
+confined.measures = lambda: {measures!r}
+code = "import time; open('begun', 'w'); time.sleep(2); open('survived', 'w')"
+limits = confined.Limits(20, 1 << 30, 1, 1 << 20)
+command = [sys.executable, "-I", "-S", "-c", code]
+confined.run_confined(command, readable=python_files(), writable=Path({folder!r}), limits=limits)
+"""
+
+
+def test_a_program_ends_with_the_process_that_runs_it(measures, tmp_path):
+    script = KILLED.format(measures=measures, folder=str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", script]) as judge:
+        wait_until((tmp_path / "begun").exists, 20)
+        judge.kill()
+    time.sleep(2.5)
+    assert not (tmp_path / "survived").exists()
 
 
 @pytest.mark.usefixtures("measures")

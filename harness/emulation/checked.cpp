@@ -435,6 +435,7 @@ static int run_all() {
     for (unsigned k = 0; k < launch_count; ++k) launches.push_back(taken_launch());
     of_dynamic.resize(MOST_SHARED / GRANULE);
     diverged = report_divergence;
+    guarded = true;
     take_signals(milliseconds);
     timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);

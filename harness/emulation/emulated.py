@@ -3,6 +3,9 @@
 g++ makes a program of the kernels, of what CUDA C names (``device.hpp``), of the threads of a block (``threads.hpp``)
 and of the checks (``checked.cpp``). It runs confined, reads arrays and launches from its input and writes arrays or the
 first fault to its output: what a stranger wrote is never loaded into this process.
+
+The checks find mistakes. An entry that is made to deceive them shares their memory, and may be able to; what it cannot
+leave is the sandbox. That its numbers are right is for a judge who computes with bodies of his own.
 """
 
 from __future__ import annotations

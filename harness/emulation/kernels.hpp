@@ -36,3 +36,10 @@ template <class... Types, void (*kernel)(Types...)> struct Caller<kernel> {
     }
 };
 }  // namespace emulated
+
+// The table of kernels. A name is in parentheses, because that of a template may have commas.
+#define EMULATED_KERNELS extern const emulated::Kernel emulated::kernels[]
+#define EMULATED_NAME(...) #__VA_ARGS__
+#define EMULATED_BARE(...) __VA_ARGS__
+#define EMULATED_KERNEL(name)                                                                                        \
+    {EMULATED_NAME name, emulated::Caller<&EMULATED_BARE name>::parameters, emulated::Caller<&EMULATED_BARE name>::call},

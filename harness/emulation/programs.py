@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 import shutil
 import tempfile
-import weakref
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -22,16 +22,16 @@ KERNEL_OPTIONS = (
     "--param=tsan-instrument-func-entry-exit=0", f"-I{HERE}", "-include", "device.hpp", "-include", "kernels.hpp",
 )  # fmt: skip
 """Permissive as compilers of CUDA C are; no optimization that duplicates barriers or removes what others could see."""
-NO_ASSEMBLY = "".join(
-    f'#define {word} _Pragma("GCC error \\"inline assembly cannot be emulated\\"")\n'
-    for word in ("asm", "__asm", "__asm__")
-)
+POISONED = ("asm", "__asm", "__asm__", "no_sanitize", "__no_sanitize__", "no_sanitize_thread", "__no_sanitize_thread__")
+"""Words that a kernel may not use, beside the name of what checks it: assembly and accesses that nobody would see."""
 SEPARATED = [
     *(f"--redefine-sym={name}=emulated_{name}" for name in ("memcpy", "memmove", "memset")),
     "--keep-global-symbol=_ZN8emulated7kernelsE",
 ]
 """For objcopy: copies of structures are checked, and no name of the entry replaces one that the checks use."""
 KEPT_PROGRAMS = 64
+TABLE = "the launches"
+"""What the text behind the entry is called."""
 MARK = 128
 """Bytes of a mark in shared memory."""
 MATHEMATICS = (
@@ -44,20 +44,10 @@ KNOWN = re.compile(
     rf"_GLOBAL_OFFSET_TABLE_|({'|'.join(MATHEMATICS.split())})f?"
 )
 """What kernels may use that they do not define themselves."""
-UNKNOWN = re.compile(
-    r"was not declared|there are no arguments to|inline assembly|has not been declared|no member named"
-)
+UNKNOWN = re.compile(r"was not declared|there are no arguments to|has not been declared|no member named")
 DYNAMIC = re.compile(
     r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+)*)\s+(\w+)\s*\[\s*\]\s*;"
 )
-
-
-class Folder:
-    """A folder that is removed when nothing refers to it any more, and at the latest at the end."""
-
-    def __init__(self) -> None:
-        self.name = tempfile.mkdtemp()
-        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +76,9 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An executable; ``readable`` is what it needs to start. Its folder lives as long as it."""
+    """An executable in a folder of its own; ``readable`` is what it needs to start."""
 
-    folder: Folder
+    folder: Path
     kernels: tuple[str, ...]
     readable: tuple[Path, ...]
     variables: tuple[Variable, ...]
@@ -96,7 +86,7 @@ class Program:
     @property
     def path(self) -> Path:
         """Its file."""
-        return Path(self.folder.name) / "program"
+        return self.folder / "program"
 
     def fault(self, fields: list[str]) -> Fault:
         """Return the fault that the program wrote: kind, kernel, thread, block, two addresses, text."""
@@ -117,7 +107,7 @@ class Program:
         """Return the file and the line of each address; the line is 0 where there is none."""
         # An address is the one behind the call.
         before = [hex(max(int(address, 16) - 1, 0)) for address in addresses]
-        ended = run_tool("addr2line", ["-a", "-i", "-e", self.path, *before], Path(self.folder.name))
+        ended = run_tool("addr2line", ["-a", "-i", "-e", self.path, *before], self.folder)
         frames: list[list[tuple[str, int]]] = []
         for text in ended.stdout.decode(errors="replace").splitlines():
             if text.startswith("0x"):
@@ -154,29 +144,27 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
         InputError: g++ is missing.
     """
     runtime = _runtime()
-    folder = Folder()
-    place = Path(folder.name)
+    folder = _new_folder()
     constants = [f"-D{name}={value}" for name, value in defines]
     try:
-        made = compile_host(_text(source, kernels), [*KERNEL_OPTIONS, *constants], place, readable=[HERE])
-        made = made.rename(place / "kernels.o")
+        made = compile_host(_text(source, kernels), [*KERNEL_OPTIONS, *constants], folder, readable=[HERE])
+        made = made.rename(folder / "kernels.o")
         _refuse_unknown(made, source)
-        run_tool("objcopy", [*SEPARATED, made], place)
+        run_tool("objcopy", [*SEPARATED, made], folder)
     except CompilerError as error:
+        shutil.rmtree(folder)
         return _compile_fault(error, kernels)
-    for path in Path(runtime.name).glob("*.o"):
-        shutil.copy(path, place)
+    for path in runtime.glob("*.o"):
+        shutil.copy(path, folder)
     return _linked(folder, kernels)
 
 
 def _text(source: str, kernels: tuple[str, ...]) -> str:
     """Return what g++ compiles: the source, and a table of its kernels."""
-    table = "".join(
-        f'{{"{name}", emulated::Caller<&{name}>::parameters, emulated::Caller<&{name}>::call}},\n' for name in kernels
-    )
+    table = "".join(f"EMULATED_KERNEL(({name}))\n" for name in kernels)
     return (
-        f'{NO_ASSEMBLY}#line 1 "{ENTRY}"\n{DYNAMIC.sub(_pointer, source)}\n#line 1 "the launches"\n'
-        f"extern const emulated::Kernel emulated::kernels[] = {{\n{table}}};\n"
+        f'#pragma GCC poison emulated {" ".join(POISONED)}\n#line 1 "{ENTRY}"\n{DYNAMIC.sub(_pointer, source)}\n'
+        f'#line 1 "{TABLE}"\nEMULATED_KERNELS = {{\n{table}}};\n'
     )
 
 
@@ -208,35 +196,53 @@ def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
         return Fault("compile", str(error).splitlines()[0], None, None, None, "")
     file, line, what = error.places[0]
     kind = "unknown function" if UNKNOWN.search(what) else "compile"
-    if file == "the launches":
+    if "poisoned" in what:
+        said = (
+            "inline assembly cannot be emulated"
+            if "asm" in what
+            else what.replace("attempt to use poisoned", "no entry may use")
+        )
+        return Fault("unknown function", f"{file}, line {line}: {said}", line, None, None, "")
+    if file == TABLE:
         name = kernels[min(max(line - 2, 0), len(kernels) - 1)]
         return Fault("compile", f"there is no kernel {name} of its own name: {what}", None, None, None, name)
     return Fault(kind, f"{file}, line {line}: {what}", line or None, None, None, "")
 
 
 @cache
-def _runtime() -> Folder:
+def _root() -> Path:
+    """Return the folder of all programs, which is removed when this process ends."""
+    root = Path(tempfile.mkdtemp(prefix="gravbench-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return root
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(dir=_root()))
+
+
+@cache
+def _runtime() -> Path:
     """Return a folder with what is linked to all kernels, compiled once."""
-    folder = Folder()
-    place = Path(folder.name)
+    folder = _new_folder()
     options = ["-std=c++20", "-O2", "-w", "-c", "-fno-pie", "-ftls-model=local-exec", f"-I{HERE}"]
     for name, text in (
         ("checked", '#include "checked.cpp"\n'),
         ("first", '#define FIRST\n#include "marks.cpp"\n'),
         ("last", '#include "marks.cpp"\n'),
     ):
-        compile_host(text, options, place, readable=[HERE]).rename(place / f"{name}.o")
+        compile_host(text, options, folder, readable=[HERE]).rename(folder / f"{name}.o")
     return folder
 
 
-def _linked(folder: Folder, kernels: tuple[str, ...]) -> Program | Fault:
+def _linked(folder: Path, kernels: tuple[str, ...]) -> Program | Fault:
     """Link the kernels between the marks; statically where the system has the libraries for it."""
     objects = ["first.o", "kernels.o", "last.o", "checked.o"]
     for kind, readable in (("-static", ()), ("-Wl,-z,now", toolchain())):
         words = [beside(), "-no-pie", kind, *objects, "-o", "program"]
-        ended = run_tool("g++", words, Path(folder.name))
+        ended = run_tool("g++", words, folder)
         if ended.exit_code == 0:
-            return Program(folder, kernels, readable, _variables(Path(folder.name)))
+            return Program(folder, kernels, readable, _variables(folder))
     said = ended.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
     return Fault("compile", f"the kernels cannot be linked: {said[0]}", None, None, None, "")
 

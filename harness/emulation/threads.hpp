@@ -51,9 +51,20 @@ static jmp_buf between_turns;
 static void (*kernel)();
 // A lane that is in no mask of its own, or lanes that meet for different exchanges: set where checks are made.
 static void (*diverged)(const char* what, const Meeting* other, void* where) = nullptr;
+// Whether what overflows a stack ends the program.
+static bool guarded = false;
 
 inline unsigned number() { return threadIdx.x + threadIdx.y * blockDim.x; }
 
+// Stacks of all threads lie in one piece, of which what is used takes memory.
+static char* stack_of(std::size_t number) {
+    static void* const room = mmap(nullptr, MOST_THREADS * (STACK + GUARD), PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) __builtin_trap();
+    char* const begin = static_cast<char*>(room) + number * (STACK + GUARD);
+    if (guarded) mprotect(begin, GUARD, PROT_NONE);
+    return begin + GUARD;
+}
 // A thread keeps its stack from block to block, and is started on it once. After that it is switched to by jumps:
 // swapcontext would make a system call at each switch.
 [[gnu::noinline]] static void end_turn() {
@@ -70,12 +81,7 @@ static void run_kernels() {
     if (_setjmp(between_turns)) return;
     if (thread.entered) _longjmp(thread.place, 1);
     thread.entered = true;
-    if (!thread.stack) {
-        void* room = mmap(nullptr, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (room == MAP_FAILED) __builtin_trap();
-        mprotect(room, GUARD, PROT_NONE);
-        thread.stack = static_cast<char*>(room) + GUARD;
-    }
+    if (!thread.stack) thread.stack = stack_of(&thread - threads);
     ucontext_t beginning;
     getcontext(&beginning);
     beginning.uc_stack.ss_sp = thread.stack;

@@ -82,7 +82,7 @@ def sections(judged: Judged) -> Iterator[Section]:
         f"Accepted are those of {judgement.accepted}.",
         [Part(table=Table(_SIZES, judgement.sizes))],
     )
-    lines = [f"n = {size.n:,}: {_why(size)}" for size in judgement.sizes if not size.right]
+    lines = _reasons(judgement)
     lines += [f"it does not compile for a GPU: {costed.why_none}" for costed in judged.costs[:1] if costed.refused]
     if lines:
         yield Section("reasons", "What is wrong, and why that is likely", "", [Part(lines=lines)])
@@ -97,11 +97,18 @@ def sections(judged: Judged) -> Iterator[Section]:
         yield Section("cost", f"What an interaction costs on {ARCHITECTURE}", reading, parts, unknown)
 
 
-def _why(size: Sized) -> str:
-    if size.fault is not None:
-        return size.fault.sentence
-    likely = f"{size.cause}; " if size.cause else ""
-    return f"{likely}{size.wrong}{f'; wrong rows: {size.bodies}' if size.bodies else ''}"
+def _reasons(judgement: Judgement) -> list[str]:
+    """Say why sizes are wrong: a line for each cause, with what is wrong at the largest n that has it."""
+    by_cause: dict[str, list[Sized]] = {}
+    for size in judgement.sizes:
+        if not size.right:
+            by_cause.setdefault(size.fault.sentence if size.fault else size.cause, []).append(size)
+    lines = []
+    for cause, sizes in by_cause.items():
+        last = sizes[-1]
+        wrong = f". At n = {last.n:,}: {last.wrong}" if last.wrong else ""
+        lines.append(f"n = {', '.join(f'{size.n:,}' for size in sizes)}: {cause}{wrong}")
+    return lines
 
 
 def _of_errors(size: Sized, name: str) -> str:
@@ -119,6 +126,7 @@ _SIZES: Sequence[Column[Sized]] = (
     Column("accepted", lambda size: relative_error(size.limits.max if size.limits else None)),
     Column("rms\nerror", lambda size: _of_errors(size, "error_magnitude_rms"), 1),
     Column("accepted", lambda size: relative_error(size.limits.rms if size.limits else None), 1),
+    Column("wrong rows", lambda size: size.bodies, 1, text=True, breaks=True),
 )
 
 

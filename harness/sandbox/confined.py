@@ -128,9 +128,10 @@ def run_confined(
     """
     if sys.platform != "linux":
         raise InputError(f"programs of others are confined on Linux alone; this is {sys.platform}")
-    words = [str(word) for word in command]
-    shown = [Path(words[0]), *readable]
-    return _launched(measures(), words, stdin, shown, writable, limits)
+    program, *words = map(str, command)
+    program = str(Path(program).absolute())
+    shown = [Path(program), *readable]
+    return _launched(measures(), [program, *words], stdin, shown, writable, limits)
 
 
 def _launched(
@@ -147,7 +148,7 @@ def _launched(
         "report": report,
         "measures": used,
         "command": command,
-        "readable": [str(path) for path in readable],
+        "readable": [str(path.absolute()) for path in readable],
         "writable": str(writable.resolve()) if writable else None,
         "seconds": limits.seconds,
         "memory_bytes": limits.memory_bytes,
@@ -172,6 +173,9 @@ def _launched(
             os.close(report)
             try:
                 launcher.wait(limits.seconds + GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                launcher.kill()
+                return Ended(None, Signals.SIGKILL, b"", b"", _too_long(limits))
             except BaseException:
                 launcher.kill()
                 raise
@@ -202,9 +206,13 @@ def _ended(said: bytes, stdout: bytes, stderr: bytes, limits: Limits) -> Ended:
     return Ended(report["exit_code"], report["signal"], stdout, stderr, _reason(report, limits))
 
 
+def _too_long(limits: Limits) -> str:
+    return f"it did not end within {limits.seconds:g} s"
+
+
 def _reason(report: dict[str, Any], limits: Limits) -> str:
     if report["over"] or report["signal"] == Signals.SIGXCPU:
-        return f"it did not end within {limits.seconds:g} s"
+        return _too_long(limits)
     return {
         Signals.SIGXFSZ: f"it wrote more than {limits.file_bytes:,} bytes",
         Signals.SIGSYS: "it asked the system for what is denied to it",

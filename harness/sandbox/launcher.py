@@ -228,6 +228,7 @@ def become(request: Request) -> None:
         # Of root without a user namespace; nobody else has any, and may not ask.
         LIBC.prctl(DROP_BOUND, capability, 0, 0, 0)
     call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    call("prctl", PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
     path = ctypes.create_string_buffer((command or [""])[0].encode())
     arguments = (ctypes.c_char_p * (len(command) + 1))(*[word.encode() for word in command], None)
     environment = (ctypes.c_char_p * 2)(f"TMPDIR={request['writable']}".encode() if request["writable"] else None, None)
