@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from gravbench.model.variant import discover
 
 UNEXPLAINED = "no known mistake explains it"
 """What a judgement says of a result for which it has no likely cause."""
+OTHERS_RIGHT = "and the others right"
+"""How a judgement ends that knows nothing but the wrong rows."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,10 @@ def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher
     """
     entry = entry_of(path, text)
     _check_head(of_exercise, entry)
-    judgement = judge(entry, launcher, of_exercise.about.sizes or usual_sizes(entry))
+    judgement = judge(entry, launcher, usual_sizes(entry))
+    if judgement.right and (n := of_exercise.about.error_at):
+        more = judge(entry, launcher, [n], seed=judgement.seed)
+        judgement = replace(judgement, sizes=(*judgement.sizes, *more.sizes))
     if not judgement.right:
         return Checked(of_exercise, entry, judgement, "wrong", why_wrong(judgement))
     try:
@@ -97,12 +102,11 @@ def _why(size: Sized) -> str:
             else ""
         )
         return f"{begin}{size.fault.sentence}{at} ({size.fault.kind})"
-    if size.cause and size.cause != UNEXPLAINED:
-        return (
-            f"{begin}{size.cause}"
-            if size.cause.startswith("rows")
-            else f"{begin}{size.cause}; wrong rows: {size.bodies}"
-        )
+    known = size.cause if size.cause != UNEXPLAINED else ""
+    if known.endswith(OTHERS_RIGHT):
+        return f"{begin}{known}: {size.wrong}"
+    if known:
+        return f"{begin}{known}" if known.startswith("rows") else f"{begin}{known}; wrong rows: {size.bodies}"
     return f"{begin}{size.wrong}; wrong rows: {size.bodies}; {UNEXPLAINED}"
 
 

@@ -31,8 +31,8 @@ FIGURE = re.compile(r"\{([^{}\n]+)\}")
 class About(BaseModel):
     """What ``exercise.yaml`` says.
 
-    ``rung`` is the variant that a submission is set against. ``sizes`` are the numbers of bodies that it is judged at,
-    empty for those that suit its blocks. ``milliseconds`` are times of one evaluation of ``reports/h200/ladder``, each
+    ``rung`` is the variant that a submission is set against. ``error_at`` is a number of bodies at which the rms error of a
+    right submission is looked at. ``milliseconds`` are times of one evaluation of ``reports/h200/ladder``, each
     by ``VARIANT N AXIS=VALUE``, that of the rung first; ``slots`` are the issue slots per interaction of a variant. The
     tests of the course compare both with the records and the machine code.
     """
@@ -46,7 +46,7 @@ class About(BaseModel):
     hints: Annotated[list[str], Field(min_length=3)]
     milliseconds: Annotated[dict[str, float], Field(min_length=1)]
     slots: dict[str, float] = {}
-    sizes: list[int] = []
+    error_at: int | None = None
 
 
 @dataclass(frozen=True)

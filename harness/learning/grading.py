@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from gravbench.judging.cost import BODIES, Cost
+from gravbench.errors import listed
+from gravbench.explain.ledger import Line
+from gravbench.explain.pipes import ISSUE_SLOTS, lanes
+from gravbench.judging.cost import ARCHITECTURE, BODIES, Cost
 from gravbench.judging.entry import Entry
 from gravbench.learning.thresholds import Count, Limits
 from gravbench.report.numbers import number, relative_error
@@ -146,7 +149,10 @@ def _several(value: float, word: str, rest: str) -> str:
 
 def _of_slots(submission: Counted, rung: Counted, limit: float) -> str:  # noqa: ARG001
     mine, theirs = submission.cost.pipes, rung.cost.pipes
-    pipe = max(mine, key=lambda name: mine[name] - theirs.get(name, 0.0))
+    # A slow pipe is busy for more clocks with the same instructions.
+    speeds = lanes(ARCHITECTURE)
+    slowest = max(mine, key=lambda name: (mine[name] - theirs.get(name, 0.0)) / speeds.get(name, ISSUE_SLOTS))
+    pipe = "FP64" if mine.get("FP64") and not theirs.get("FP64") else slowest
     slots, of_rung = (number(counted.cost.slots, zeros=False) for counted in (submission, rung))
     return (
         f"{slots} issue slots per interaction where {rung.name} takes {of_rung}; most of the difference is on the "
@@ -156,18 +162,26 @@ def _of_slots(submission: Counted, rung: Counted, limit: float) -> str:  # noqa:
 
 def _line(cost: Cost, pipe: str) -> str:
     """Name the line that takes the most of a pipe."""
-    known = [line for line in cost.lines if line.text and line.pipes.get(pipe)]
-    if not known:
-        return ""
-    line = max(known, key=lambda line: line.pipes[pipe])
-    return f"; see line {line.number}: `{line.text}`"
+    line = max(_of_pipe(cost, pipe), key=lambda line: line.pipes[pipe], default=None)
+    return f"; see line {line.number}: `{line.text}`" if line else ""
+
+
+def _of_pipe(cost: Cost, pipe: str) -> list[Line]:
+    """Return the lines of the source that take a pipe."""
+    return [line for line in cost.lines if line.text and line.pipes.get(pipe)]
+
+
+def _lines(cost: Cost, pipe: str) -> str:
+    """Name all lines that take a pipe, a single one with its text."""
+    known = sorted(_of_pipe(cost, pipe), key=lambda line: line.number)
+    return f"; see lines {listed(str(line.number) for line in known)}" if len(known) > 1 else _line(cost, pipe)
 
 
 def _of_loads(memory: str, count: Count) -> Callable[[Counted, Counted, float], str]:
     def sentence(submission: Counted, rung: Counted, limit: float) -> str:  # noqa: ARG001
         loads = _several(_VALUES[count](submission), "load", f"from {memory} memory per interaction")
         of_rung = _written(_VALUES[count](rung))
-        return f"{loads} (load-store pipe) where {rung.name} has {of_rung}{_line(submission.cost, LOAD_STORE)}"
+        return f"{loads} (load-store pipe) where {rung.name} has {of_rung}{_lines(submission.cost, LOAD_STORE)}"
 
     return sentence
 
