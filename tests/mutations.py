@@ -324,6 +324,23 @@ MUTATIONS = (
     Mutation(
         "xu-with-32-lanes", "harness/explain/pipes.py", "_XU = 16", "_XU = 32", "test_ledger.py", "xu",
     ),
+    # judging
+    Mutation(
+        "entry-poison", "harness/judging/launching.py", "return np.full(shape, bits, kind).view(entry.real)",
+        "return np.zeros(shape, entry.real)", "test_judging.py", "explained",
+    ),
+    Mutation(
+        "entry-far-bodies", "harness/judging/judgement.py", "near=turn % 2 == 1", "near=False",
+        "test_judging.py", "bodies_of_each",
+    ),
+    Mutation(
+        "entry-first-launch-alone", "harness/judging/judgement.py",
+        "        if not size.right:\n            return size\n", "", "test_judging.py", "kept",
+    ),
+    Mutation(
+        "entry-refused-is-right", "harness/judging/judged.py", " and not self.costs[0].refused", "",
+        "test_judging.py", "no_gpu",
+    ),
     # search
     Mutation(
         "race-looks-late", "harness/verdicts/racing.py", "return int(doublings) + 1 if", "return int(doublings) if",

@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,11 +19,12 @@ from gravbench.explain.assembling import missing
 from gravbench.explain.ledger import ledger
 from gravbench.explain.recorded_kernels import asked_of
 from gravbench.judging import cost, emulating, judgement
+from gravbench.judging import entry as head
 from gravbench.judging.cost import NoCostError, cost_of
 from gravbench.judging.emulating import EmulatedLauncher
 from gravbench.judging.entry import entry_of, read
 from gravbench.judging.export import NoEntryError, _recorded, exported
-from gravbench.judging.expressions import Expression
+from gravbench.judging.expressions import MOST_CHARACTERS, Expression
 from gravbench.judging.launching import arrays_of
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
@@ -330,6 +332,8 @@ def test_an_array_of_the_entry_is_never_taken_for_one_of_another_launch():
 def test_the_bodies_of_each_launch_and_each_judgement_are_new():
     first, second, third = judgement.bodies_of(50, SEED)
     assert len({first.eps, second.eps, third.eps}) == 3
+    assert np.std(second.position) == pytest.approx(second.eps, rel=0.1)  # where the softening matters most
+    assert np.std(first.position) > 5 * first.eps
     assert not np.isclose(second.position, third.position).all()
     assert judgement.bodies_of(50, SEED + 1)[0].eps != first.eps
     entry = entry_of(Path("kernel.cu"), RIGHT)
@@ -445,6 +449,19 @@ def test_a_cost_that_is_not_known_has_a_reason(replaced, said):
 
 @emulated
 @costed
+def test_that_pairs_count_twice_is_said_to_be_declared(tmp_path):
+    (tmp_path / "kernel.cu").write_text(changed(("rung: tiled", "mutual: true")))
+    once, twice = (
+        command(path, "--emulate", "--n", "1", "--json") for path in (ENTRIES / "right.cu", tmp_path / "kernel.cu")
+    )
+    slots = [json.loads(done.stdout)["costs"][0]["cost"]["slots"] for done in (once, twice)]
+    assert slots[0] == 2 * slots[1]
+    done = command(tmp_path / "kernel.cu", "--emulate", "--n", "1")
+    assert "kernel.cu declares that it computes each pair once: a pair counts as two" in flat(done.stdout)
+
+
+@emulated
+@costed
 def test_what_no_gpu_could_run_is_wrong_although_it_is_emulated(tmp_path):
     (tmp_path / "kernel.cu").write_text(changed(('extern "C" ', "")))
     done = command(tmp_path / "kernel.cu", "--emulate", "--n", "1")
@@ -552,3 +569,29 @@ def test_source_writes_an_entry_for_gravity_alone():
     assert done.stdout == exported(VARIANTS["tiled"])
     refused = CliRunner().invoke(app, ["source", "tiled", "--entry", "--interaction", "hermite"])
     assert str(refused.exception) == "--entry: an entry computes gravity, not hermite; accepted: gravity"
+
+
+def test_the_limits_that_are_documented_are_those_that_hold():
+    said = (ROOT / "docs" / "how-to" / "judge.md").read_text("utf-8")
+    counts = (head.MOST_KERNELS, head.MOST_ARGUMENTS, head.MOST_ARRAYS, head.MOST_CONSTANTS)
+    for row in (
+        f"| size of its file | {head.MOST_BYTES:,} bytes |",
+        f"| {'; '.join(map(str, counts))} |",
+        f"| length of an expression | {MOST_CHARACTERS} characters |",
+        f"| {head.MOST_THREADS:,}; {head.MOST_SHARED:,} bytes |",
+        f"| scratch arrays together | {head.MOST_SCRATCH:,} bytes |",
+        f"| bodies that it is judged with | {judgement.MOST_BODIES:,} |",
+        f"| {emulating.LIMITS.seconds} seconds, {emulating.LIMITS.memory_bytes >> 30} GiB |",
+    ):
+        assert row in said
+
+
+def test_every_key_and_layout_of_a_head_is_described():
+    page = (ROOT / "docs" / "how-to" / "judge.md").read_text("utf-8")
+    for model in (head.Head, head.Kernel, head.Array):
+        for name in model.model_fields:
+            assert f"`{name}`" in page or f"{name}: " in page, name
+    for layout in get_args(head.Layout):
+        assert f"`{layout}`" in page or f"layout: {layout}" in page, layout
+    shown = re.search(r"(/\* gravbench entry\n.*?)\n```", page, re.DOTALL)[1]
+    assert RIGHT.startswith(shown)

@@ -93,6 +93,10 @@ def sections(judged: Judged) -> Iterator[Section]:
         "memory. spilled: bytes per thread. warps: resident on a multiprocessor."
     )
     parts = [Part(table=Table(_COSTS, known))] if known else []
+    if judgement.entry.head.mutual and known:
+        unknown.append(
+            f"{entry.path.name} declares that it computes each pair once: a pair counts as two interactions."
+        )
     if known or unknown:
         yield Section("cost", f"What an interaction costs on {ARCHITECTURE}", reading, parts, unknown)
 
