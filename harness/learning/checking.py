@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from gravbench.errors import InputError
-from gravbench.judging.cost import NoCostError, cost_of
+from gravbench.judging.cost import NoCostError, RefusedError, cost_of
 from gravbench.judging.entry import Entry, entry_of
 from gravbench.judging.export import exported
 from gravbench.judging.judgement import Judgement, Sized, judge, usual_sizes
@@ -60,6 +60,8 @@ def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher
     try:
         cost = cost_of(entry)
         rung = rung_of(of_exercise.name)
+    except RefusedError as error:
+        return Checked(of_exercise, entry, judgement, "wrong", f"it does not compile for a GPU: {error}")
     except NoCostError as error:
         sentence = "its cost could not be counted here"
         return Checked(of_exercise, entry, judgement, "right", sentence, not_counted=str(error))

@@ -31,9 +31,9 @@ FIGURE = re.compile(r"\{([^{}\n]+)\}")
 class About(BaseModel):
     """What ``exercise.yaml`` says.
 
-    ``rung`` is the variant that a submission is set against. ``error_at`` is a number of bodies at which the rms error of a
-    right submission is looked at. ``milliseconds`` are times of one evaluation of ``reports/h200/ladder``, each
-    by ``VARIANT N AXIS=VALUE``, that of the rung first; ``slots`` are the issue slots per interaction of a variant. The
+    ``rung`` is the variant that a submission is set against. ``error_at`` is a number of bodies at which the rms error
+    of a right submission is looked at. ``milliseconds`` are times of one evaluation of ``reports/h200/ladder``, each by
+    ``VARIANT N AXIS=VALUE``, that of the rung first; ``slots`` are the issue slots per interaction of a variant. The
     tests of the course compare both with the records and the machine code.
     """
 

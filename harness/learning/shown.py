@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gravbench.judging.cost import ARCHITECTURE
-from gravbench.judging.judged import Judged
+from gravbench.judging.judged import Costed, Judged
 from gravbench.judging.judged import as_json as judgement_json
 from gravbench.learning.checking import Checked
 from gravbench.learning.exercises import Exercise, exercises
@@ -100,7 +100,7 @@ def next_after(checked: Checked, work: Work) -> str:
 def as_json(checked: Checked, limits: Limits, work: Work) -> dict[str, Any]:
     """Return all that is known of a check, for programs."""
     counts = compared(checked.counts, checked.of_rung, limits) if checked.counts and checked.of_rung else []
-    judged = judgement_json(Judged(checked.judgement, "emulated", ()))
+    judged = judgement_json(Judged(checked.judgement, "emulated", (Costed(checked.entry.path.name, None),)))
     return {
         "exercise": checked.exercise.name,
         "file": str(checked.entry.path),
