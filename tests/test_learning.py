@@ -261,7 +261,7 @@ def test_a_class_is_one_table_and_a_page(tmp_path):
     page = (tmp_path / "class.html").read_text("utf-8")
     assert code == 0
     assert max(map(len, said.splitlines())) <= 80
-    for text in ("ann", "as good as the rung", "__syncthreads", "Nearly the same", "notes.cu is no submission"):
+    for text in ("ann", "done", "__syncthreads", "Nearly the same", "notes.cu is no submission"):
         assert text in page
     assert "<script" not in page
 

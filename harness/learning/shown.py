@@ -19,7 +19,7 @@ from gravbench.report.section import Column, Part, Section, Table
 WORDS: dict[Verdict | None, str] = {
     "wrong": "wrong",
     "right": "right, but costs more",
-    "good": "as good as the rung",
+    "good": "done",
     None: "",
 }
 BEGINNINGS: dict[Verdict, str] = {"wrong": "Wrong because", "right": "Right, but", "good": "Right, and"}
@@ -33,11 +33,11 @@ def listed(progress: Progress) -> Section:
     columns: list[Column[tuple[Exercise, Work]]] = [
         Column("", lambda row: str(row[0].number)),
         Column("exercise", lambda row: row[0].name, text=True),
-        Column("what it is", lambda row: row[0].about.title, 2, text=True),
-        Column("rung", lambda row: row[0].about.rung, 3, text=True),
+        Column("what it is", lambda row: row[0].about.title, 3, text=True),
+        Column("rung", lambda row: row[0].about.rung, 2, text=True),
         Column("attempts", lambda row: str(len(row[1].attempts) or ""), 1),
         Column("hints", lambda row: f"{row[1].hints} of {len(row[0].about.hints)}" if row[1].hints else "", 1),
-        Column("result", lambda row: WORDS[row[1].best], text=True, breaks=True),
+        Column("result", lambda row: WORDS[row[1].best], text=True),
     ]
     reading = "Write each kernel yourself; no GPU is needed. Each is set against a rung of the ladder."
     return Section("exercises", "The course", reading, [Part(table=Table(columns, rows))])
@@ -56,7 +56,8 @@ def next_in_list(progress: Progress) -> str:
 def result(checked: Checked, limits: Limits) -> Iterator[Section]:
     """Show what came of a check."""
     title = f"{checked.entry.path.name}: {WORDS[checked.verdict]}"
-    sentence = f"{BEGINNINGS[checked.verdict]} {checked.sentence}."
+    sentence = f"{BEGINNINGS[checked.verdict]} {checked.sentence}"
+    sentence += "" if sentence.endswith("?") else "."
     yield Section(
         "verdict", title, "", [Part(lines=[sentence], style=lambda _: COLOURS[checked.verdict])], _notes(checked)
     )
