@@ -92,7 +92,12 @@ def rung_of(name: str) -> Counted:
 def why_wrong(judgement: Judgement) -> str:
     """Say why a result is wrong, by the largest number of bodies for which the cause is known."""
     wrong = [size for size in judgement.sizes if not size.right]
-    return _why(max(wrong, key=lambda size: (size.fault is not None, size.cause != UNEXPLAINED, size.n)))
+    return _why(max(wrong, key=lambda size: (size.fault is not None, _is_known(size), size.n)))
+
+
+def _is_known(size: Sized) -> bool:
+    """Tell whether a cause is known, beyond which rows are wrong."""
+    return size.cause != UNEXPLAINED and not size.cause.endswith(OTHERS_RIGHT)
 
 
 def _why(size: Sized) -> str:

@@ -1,5 +1,5 @@
 /* gravbench entry
-# expected: Wrong because with 1,000 bodies
+# expected: largest error
 kernels:
   - {name: keys_of, grid: 'ceil_div(n, P)', block: P, arguments: [bodies, keys, n]}
   - {name: sort_parts, grid: 'ceil_div(n, P)', block: P, arguments: [keys, parts, n]}
