@@ -19,7 +19,18 @@ DOCUMENT = ROOT / "docs" / "explanation" / "architecture.md"
 PLAN = re.search(r"```layers\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)[1]
 LAYERS = [[f"gravbench.{name.strip()}" for name in line.split(",")] for line in reversed(PLAN.strip().splitlines())]
 CORE = ("model", "config", "toolkits", "measuring", "verifying", "verdicts", "report")
-SATELLITES = ("learning", "judging", "explain", "search", "movie", "live", "asv", "accelerations", "emulation", "sandbox")
+SATELLITES = (
+    "learning",
+    "judging",
+    "explain",
+    "search",
+    "movie",
+    "live",
+    "asv",
+    "accelerations",
+    "emulation",
+    "sandbox",
+)
 LIBRARIES = (
     "cupy",
     "pycuda",
