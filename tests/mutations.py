@@ -349,6 +349,32 @@ MUTATIONS = (
     Mutation(
         "xu-with-32-lanes", "harness/explain/pipes.py", "_XU = 16", "_XU = 32", "test_ledger.py", "xu",
     ),
+    # learning
+    Mutation(
+        "learn-smallest-difference", "harness/learning/grading.py", "key=lambda difference: -difference.excess",
+        "key=lambda difference: difference.excess", "test_learning.py", "student",
+    ),
+    Mutation(
+        "learn-fewer-warps", "harness/learning/grading.py", '("warps", "threads_per_body", "votes")',
+        '("threads_per_body", "votes")', "test_learning.py", "skeleton",
+    ),
+    Mutation(
+        "learn-error-of-the-head", "harness/learning/checking.py", 'for key in ("error", "precision")',
+        'for key in ("precision",)', "test_learning.py", "other_rules",
+    ),
+    Mutation(
+        "learn-mutual-believed", "harness/learning/checking.py", "if claim or found:", "if found:",
+        "test_learning.py", "diagnosis",
+    ),
+    Mutation(
+        "learn-skeleton-is-copied", "harness/learning/similarity.py", "sequences(text) - known", "sequences(text)",
+        "test_learning.py", "nearly_the_same",
+    ),
+    Mutation(
+        "learn-limits-replaced-whole", "harness/learning/thresholds.py",
+        "{**others.exercises.get(name, {}), **self.exercises.get(name, {})}", "self.exercises.get(name, {})",
+        "test_learning.py", "thresholds",
+    ),
     # judging
     Mutation(
         "entry-poison", "harness/judging/launching.py", "return np.full(shape, bits, kind).view(entry.real)",

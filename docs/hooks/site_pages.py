@@ -8,6 +8,7 @@ from typing import Any
 
 import command_pages
 import configuration_page
+import course_pages
 import notebook_page
 import record_page
 import source_claims
@@ -27,6 +28,8 @@ PAGES = {
 MOVED = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Documents of the root of the checkout, and the pages that they are here."""
 CLAIMS = "<!-- made claims -->"
+EXERCISES = "<!-- exercises -->"
+"""Where the list of the exercises of the course stands."""
 LIVE = "<!-- live page -->"
 """Where a page of the site leads to the one that runs the ladder in a browser, ``LIVE_PAGE``."""
 LIVE_PAGE = "live.html"
@@ -45,6 +48,8 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made from the code."""
     for path, made in PAGES.items():
         files.append(File.generated(config, path, content=made()))
+    for path, content in course_pages.pages().items():
+        files.append(File.generated(config, path, content=content))
     files.append(File.generated(config, LIVE_PAGE, content=live_page()))
     for name, path in MOVED.items():
         text = re.sub(r"\]\((?!docs/|\w+:|#)", "](../", (ROOT / name).read_text("utf-8"))
@@ -78,6 +83,7 @@ def outside(page: str, target: str) -> str | None:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001
     """Fill in what is made from records, lead links out of docs/ to copies, and show which record a number is from."""
     text = markdown.replace(CLAIMS, source_claims.table()) if CLAIMS in markdown else markdown
+    text = text.replace(EXERCISES, course_pages.table())
     up = "../" * page.file.src_uri.count("/")
     button = f"[Run the ladder on your own GPU]({up}{LIVE_PAGE}){{ .md-button .md-button--primary }}"
     text = text.replace(LIVE, button)

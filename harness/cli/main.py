@@ -11,7 +11,7 @@ from contextlib import suppress
 from gravbench.cli import judging, looking, making, measuring, reporting, searching  # noqa: F401
 
 # isort: split
-from gravbench.cli import ablating, browsing, entries, explaining, filming, peaks, sharing  # noqa: F401
+from gravbench.cli import ablating, browsing, entries, explaining, filming, learning, peaks, sharing  # noqa: F401
 from gravbench.cli.options import app
 from gravbench.cli.stopping import stopping
 from gravbench.errors import InputError, Stopped, prefixed

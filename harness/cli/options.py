@@ -47,7 +47,7 @@ def _show_version(wanted: bool) -> None:
 ORDER = (
     *("run", "check", "judge", "selftest", "peaks", "ablate", "movie", "live"),
     *("report", "best", "compare", "replay", "merge", "export", "share", "verify", "history"),
-    *("list", "source", "explain", "doctor", "new", "schema"),
+    *("list", "source", "explain", "doctor", "learn", "new", "schema"),
 )
 """The commands as a reader of ``--help`` meets them."""
 

@@ -17,8 +17,13 @@ HERE = Path(__file__).resolve().parent
 ENTRY = "entry.cu"
 """What the file of the entry is called in sentences; its own ``#line`` may name another."""
 OURS = ("device.hpp", "kernels.hpp", "threads.hpp", "checked.cpp")
+INLINED = (
+    "-finline-functions", "-finline-small-functions", "--param=max-inline-insns-auto=10000",
+    "--param=inline-unit-growth=10000", "--param=large-function-growth=10000", "--param=inline-min-speedup=0",
+)  # fmt: skip
+"""What is passed by value to a function of its own is read without a check."""
 KERNEL_OPTIONS = (
-    "-std=c++20", "-O1", "-g1", "-w", "-fpermissive", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti",
+    "-std=c++20", "-O1", *INLINED, "-g1", "-w", "-fpermissive", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti",
     "-fno-threadsafe-statics", "-fno-stack-protector", "-ftls-model=local-exec", "-fmax-errors=3", "-fsanitize=thread",
     "--param=tsan-instrument-func-entry-exit=0", f"-I{HERE}", "-include", "device.hpp", "-include", "kernels.hpp",
 )  # fmt: skip

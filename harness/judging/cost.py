@@ -5,12 +5,14 @@ The inner loop over interactions is found as ``explain`` finds it, by its recipr
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
 from gravbench.errors import InputError
 from gravbench.explain.assembling import Assembled, Compiled, disassembled, missing
-from gravbench.explain.ledger import inner_loops, over_interactions
+from gravbench.explain.ledger import Line, inner_loops, over_interactions
 from gravbench.explain.machine_code import NoKernelError
 from gravbench.explain.occupancy import Occupancy, occupancy
 from gravbench.explain.source_lines import places
@@ -39,7 +41,8 @@ class Cost:
     """What one interaction costs in the inner loop of a kernel: issue slots, loads from global and shared memory.
 
     Registers are those of a thread, ``spilled`` bytes those that it stores and loads for want of registers, ``shared``
-    the bytes of a block.
+    the bytes of a block. ``pipes`` and ``lines`` divide the slots by pipe and by line of the entry, ``opcodes`` by
+    instruction without its suffixes.
     """
 
     kernel: str
@@ -51,6 +54,9 @@ class Cost:
     spilled: int
     shared: int
     occupancy: Occupancy
+    pipes: Mapping[str, float]
+    lines: tuple[Line, ...]
+    opcodes: Mapping[str, float]
 
 
 def cost_of(entry: Entry) -> Cost:
@@ -91,16 +97,21 @@ def _counted(entry: Entry, kernel: str, built: Assembled, threads: int, dynamic:
     # Of several, that with the most interactions in a turn does most of the work.
     place = max(range(len(inner)), key=lambda number: inner[number].turn)
     loop = over_interactions(code, loops)[place]
-    opcodes = [instruction.opcode.partition(".")[0] for instruction in code[loop.first : loop.last + 1]]
+    turn = inner[place].turn
+    counts = Counter(instruction.opcode.partition(".")[0] for instruction in code[loop.first : loop.last + 1])
+    opcodes = {name: count / turn for name, count in counts.items()}
     shared = built.shared + dynamic
     return Cost(
         kernel,
         built.architecture,
         inner[place].slots,
-        opcodes.count("LDG") / inner[place].turn,
-        opcodes.count("LDS") / inner[place].turn,
+        opcodes.get("LDG", 0.0),
+        opcodes.get("LDS", 0.0),
         built.registers,
         built.spilled,
         shared,
         occupancy(built.architecture, threads, built.registers, shared),
+        inner[place].pipes,
+        inner[place].lines,
+        opcodes,
     )

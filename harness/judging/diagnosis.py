@@ -255,10 +255,9 @@ def not_written(result: Result) -> str | None:
 def not_finite(result: Result) -> str | None:
     """Say which rows are NaN or infinite."""
     rows = ~np.isfinite(result.computed).all(axis=1)
-    why = "are NaN or infinite: without softening, the contribution of a body to itself is 0 / 0"
-    return _sentence(
-        rows, why if rows.all() else "are NaN or infinite: something is read that was not written, or overflows"
-    )
+    unwritten_or = "are NaN or infinite: something is read that was not written, or"
+    rest = "without softening the contribution of a body to itself is 0 / 0" if rows.all() else "overflows"
+    return _sentence(rows, f"{unwritten_or} {rest}")
 
 
 def one_coordinate(result: Result) -> str | None:

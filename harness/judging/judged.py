@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,7 +196,12 @@ def _size_json(size: Sized) -> dict[str, Any]:
 
 
 def page(judged: Judged) -> str:
-    """Return a whole page: one file without a script, which asks the network for nothing."""
+    """Return a whole page of a judgement."""
+    return page_of(f"gravbench judge: {judged.judgement.entry.path.name}", sections(judged))
+
+
+def page_of(title: str, shown: Iterable[Section]) -> str:
+    """Return sections as a whole page: one file without a script, which asks the network for nothing."""
     folder = Path(__file__).parent
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -206,8 +211,8 @@ def page(judged: Judged) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template("page.html").render(
-        title=f"gravbench judge: {judged.judgement.entry.path.name}",
+        title=title,
         policy=POLICY,
         style=(html.HERE / "page.css").read_text("utf-8"),
-        sections=list(sections(judged)),
+        sections=list(shown),
     )

@@ -1,0 +1,135 @@
+"""Check a submission: wrong because, right but, or right and as good as the rung."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from gravbench.errors import InputError
+from gravbench.judging.cost import NoCostError, RefusedError, cost_of
+from gravbench.judging.entry import Entry, entry_of
+from gravbench.judging.export import exported
+from gravbench.judging.judgement import Judgement, Sized, judge, usual_sizes
+from gravbench.judging.launching import Launcher
+from gravbench.learning.exercises import Exercise, exercise
+from gravbench.learning.grading import Counted, Difference, counted, differences, not_mutual
+from gravbench.learning.progress import Verdict
+from gravbench.learning.thresholds import Limits
+from gravbench.model.variant import discover
+
+UNEXPLAINED = "no known mistake explains it"
+"""What a judgement says of a result for which it has no likely cause."""
+OTHERS_RIGHT = "and the others right"
+"""How a judgement ends that knows nothing but the wrong rows."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of a submission: the verdict and the sentence behind it, the judgement and what was counted.
+
+    ``counts`` and ``of_rung`` are None, and ``not_counted`` says why, where the result is wrong or machine code cannot
+    be counted here.
+    """
+
+    exercise: Exercise
+    entry: Entry
+    judgement: Judgement
+    verdict: Verdict
+    sentence: str
+    differences: tuple[Difference, ...] = ()
+    counts: Counted | None = None
+    of_rung: Counted | None = None
+    not_counted: str = ""
+
+
+def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher: Launcher) -> Checked:
+    """Judge a submission and set its counts against those of the rung.
+
+    Raises:
+        InputError: its head is not accepted, or says something else than the exercise does.
+    """
+    entry = entry_of(path, text)
+    _check_head(of_exercise, entry)
+    judgement = judge(entry, launcher, usual_sizes(entry))
+    if judgement.right and (n := of_exercise.about.error_at):
+        more = judge(entry, launcher, [n], seed=judgement.seed)
+        judgement = replace(judgement, sizes=(*judgement.sizes, *more.sizes))
+    if not judgement.right:
+        return Checked(of_exercise, entry, judgement, "wrong", why_wrong(judgement))
+    try:
+        cost = cost_of(entry)
+        rung = rung_of(of_exercise.name)
+    except RefusedError as error:
+        return Checked(of_exercise, entry, judgement, "wrong", f"it does not compile for a GPU: {error}")
+    except NoCostError as error:
+        sentence = "its cost could not be counted here"
+        return Checked(of_exercise, entry, judgement, "right", sentence, not_counted=str(error))
+    counts = counted(path.name, entry, cost, _error(judgement))
+    found = tuple(differences(counts, rung, limits))
+    claim = not_mutual(entry, cost)
+    if claim or found:
+        return Checked(of_exercise, entry, judgement, "right", claim or found[0].sentence, found, counts, rung)
+    called = "which" if rung.name == of_exercise.about.rung else f"and {of_exercise.about.rung}"
+    sentence = f"as good as {rung.name}, {called} takes {of_exercise.time_of_rung}"
+    return Checked(of_exercise, entry, judgement, "good", sentence, (), counts, rung)
+
+
+@cache
+def rung_of(name: str) -> Counted:
+    """Count the rung of an exercise; where a variant cannot be written as an entry, our solution stands for it.
+
+    Raises:
+        NoCostError: its machine code cannot be counted here.
+    """
+    of_name = exercise(name)
+    variant = discover()[of_name.about.rung]
+    called, text = (variant.name, exported(variant)) if not variant.approximates else ("our solution", of_name.solution)
+    entry = entry_of(Path(f"{called}.cu"), text)
+    return counted(called, entry, cost_of(entry))
+
+
+def why_wrong(judgement: Judgement) -> str:
+    """Say why a result is wrong, by the largest number of bodies for which the cause is known."""
+    wrong = [size for size in judgement.sizes if not size.right]
+    return _why(max(wrong, key=lambda size: (size.fault is not None, _is_known(size), size.n)))
+
+
+def _is_known(size: Sized) -> bool:
+    """Tell whether a cause is known, beyond which rows are wrong."""
+    return size.cause != UNEXPLAINED and not size.cause.endswith(OTHERS_RIGHT)
+
+
+def _why(size: Sized) -> str:
+    begin = f"with {size.n:,} {'body' if size.n == 1 else 'bodies'}, "
+    if size.fault is not None:
+        at = (
+            f", line {size.fault.line}"
+            if size.fault.line and f"line {size.fault.line}" not in size.fault.sentence
+            else ""
+        )
+        return f"{begin}{size.fault.sentence}{at} ({size.fault.kind})"
+    known = size.cause if size.cause != UNEXPLAINED else ""
+    if known.endswith(OTHERS_RIGHT):
+        return f"{begin}{known}: {size.wrong}"
+    if known:
+        return f"{begin}{known}" if known.startswith("rows") else f"{begin}{known}; wrong rows: {size.bodies}"
+    return f"{begin}{size.wrong}; wrong rows: {size.bodies}; {UNEXPLAINED}"
+
+
+def _check_head(exercise: Exercise, entry: Entry) -> None:
+    """Refuse a head that would be judged by other rules than those of the exercise."""
+    given = entry_of(Path("skeleton.cu"), exercise.skeleton).head
+    for key in ("error", "precision"):
+        if getattr(entry.head, key) != getattr(given, key):
+            accepted = getattr(given, key) if getattr(given, key) is not None else "no such key"
+            raise InputError(f"{entry.path}: {key} is {getattr(entry.head, key)}; accepted: {accepted}")
+    solution = entry_of(Path("solution.cu"), exercise.solution).head
+    if entry.head.mutual and not solution.mutual:
+        raise InputError(f"{entry.path}: mutual is true; accepted: false, as {exercise.name} computes each pair twice")
+
+
+def _error(judgement: Judgement) -> float | None:
+    """Return the rms error at the largest number of bodies."""
+    errors = max(judgement.sizes, key=lambda size: size.n).errors
+    return errors.error_magnitude_rms if errors else None

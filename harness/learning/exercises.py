@@ -1,0 +1,127 @@
+"""The exercises of the course: their order, their texts and files, and what a rung took on an H200.
+
+Each is a folder below ``exercises/``: ``exercise.yaml``, ``page.md``, ``skeleton.cu`` and ``solution.cu``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gravbench.config.document import read
+from gravbench.errors import InputError, nearest
+from gravbench.report.numbers import number
+
+FOLDER = Path(__file__).with_name("exercises")
+NAMES = (
+    *("threads", "wide_load", "tiles", "unrolling", "block_size"),
+    *("q_threads", "r_bodies", "pairs_once", "batched_sums", "tree_walk"),
+)
+"""In the order in which they are done."""
+FIGURE = re.compile(r"\{([^{}\n]+)\}")
+"""In a page, a key of ``About.milliseconds``, or ``slots of VARIANT``."""
+
+
+class About(BaseModel):
+    """What ``exercise.yaml`` says.
+
+    ``rung`` is the variant that a submission is set against. ``error_at`` is a number of bodies at which the rms error
+    of a right submission is looked at. ``milliseconds`` are times of one evaluation of ``reports/h200/ladder``, each by
+    ``VARIANT N AXIS=VALUE``, that of the rung first; ``slots`` are the issue slots per interaction of a variant. The
+    tests of the course compare both with the records and the machine code.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    title: str
+    idea: str
+    rung: str
+    source: str
+    hints: Annotated[list[str], Field(min_length=3)]
+    milliseconds: Annotated[dict[str, float], Field(min_length=1)]
+    slots: dict[str, float] = {}
+    error_at: int | None = None
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise; its ``number`` counts from 1."""
+
+    name: str
+    number: int
+    about: About
+
+    @property
+    def page(self) -> str:
+        """Its text in Markdown, with figures filled in."""
+        times = {key: f"{number(value)} ms" for key, value in self.about.milliseconds.items()}
+        slots = {f"slots of {key}": f"{number(value)} issue slots" for key, value in self.about.slots.items()}
+        return filled(self._text("page.md"), times | slots)
+
+    @property
+    def skeleton(self) -> str:
+        """What a student begins with."""
+        return self._text("skeleton.cu")
+
+    @property
+    def solution(self) -> str:
+        """A short solution that is as good as the rung."""
+        return self._text("solution.cu")
+
+    @property
+    def next_name(self) -> str | None:
+        """The exercise behind it."""
+        return NAMES[self.number] if self.number < len(NAMES) else None
+
+    @property
+    def time_of_rung(self) -> str:
+        """What the rung took on an H200, in words."""
+        key, milliseconds = next(iter(self.about.milliseconds.items()))
+        return f"{number(milliseconds)} ms on an H200 for {int(key.split()[1]):,} bodies"
+
+    def _text(self, name: str) -> str:
+        return (FOLDER / self.name / name).read_text("utf-8")
+
+
+def filled(text: str, figures: Mapping[str, str]) -> str:
+    """Put figures in the place of their keys in braces.
+
+    Raises:
+        KeyError: a key in the text is not known.
+    """
+    return FIGURE.sub(lambda key: figures[key[1]], text)
+
+
+@cache
+def exercise(name: str) -> Exercise:
+    """Return an exercise.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name not in NAMES:
+        raise InputError(f"there is no exercise {name!r}; {nearest(name, NAMES)}")
+    data = read(FOLDER / name / "exercise.yaml", keys="title and hints").data
+    return Exercise(name, NAMES.index(name) + 1, About.model_validate(data))
+
+
+def exercises() -> list[Exercise]:
+    """Return all exercises in their order."""
+    return [exercise(name) for name in NAMES]
+
+
+def of_file(path: Path) -> Exercise:
+    """Return the exercise that a file is a solution of, by its name without the ending.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if path.stem not in NAMES:
+        raise InputError(f"{path}: {path.stem} is no exercise; {nearest(path.stem, NAMES)}, or --exercise NAME")
+    return exercise(path.stem)

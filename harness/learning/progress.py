@@ -1,0 +1,99 @@
+"""What a student has done: one JSON file, in which attempts are only ever added."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock
+from platformdirs import user_data_path
+from pydantic import BaseModel, ConfigDict
+
+from gravbench.errors import InputError
+from gravbench.model import json_models
+
+FILE = "progress.json"
+COMMAND = "gravbench learn"
+Verdict = Literal["wrong", "right", "good"]
+"""``right`` is a right result that costs more than the rung, ``good`` one that is as good as the rung."""
+
+
+class Attempt(BaseModel):
+    """One check of a submission: when, of which text, and what was said of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    time: str
+    sha256: str
+    verdict: Verdict
+    sentence: str
+
+
+class Work(BaseModel):
+    """What was done in one exercise: its attempts, and how many hints were opened."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    attempts: list[Attempt] = []
+    hints: int = 0
+    solution_shown: bool = False
+
+    @property
+    def best(self) -> Verdict | None:
+        """The best verdict of all attempts."""
+        order: tuple[Verdict, ...] = ("good", "right", "wrong")
+        return next((verdict for verdict in order if any(each.verdict == verdict for each in self.attempts)), None)
+
+
+class Progress(BaseModel):
+    """The file: exercises by their names."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Literal[1] = 1
+    exercises: dict[str, Work] = {}
+
+    def of(self, name: str) -> Work:
+        """Return what was done in an exercise, to be changed."""
+        return self.exercises.setdefault(name, Work())
+
+
+def usual_path() -> Path:
+    """Return where progress is kept, in the folder of the user's data."""
+    return user_data_path("gravbench") / "learn" / FILE
+
+
+def read(path: Path) -> Progress:
+    """Return what a file says; without the file, nothing was done.
+
+    Raises:
+        InputError: it is not what the course wrote.
+    """
+    return json_models.read(Progress, path, COMMAND)
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[Progress]:
+    """Give the progress to change, and write it whole at the end; another process waits.
+
+    Raises:
+        InputError: the file is not what the course wrote, or cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")):
+            progress = read(path)
+            yield progress
+            json_models.write(progress, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def attempt(text: str, verdict: Verdict, sentence: str) -> Attempt:
+    """Return an attempt of now."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Attempt(time=now, sha256=hashlib.sha256(text.encode()).hexdigest(), verdict=verdict, sentence=sentence)

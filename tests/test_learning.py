@@ -1,0 +1,293 @@
+"""The course: every exercise can be failed and passed, fifty mistakes are recognized, and no attempt is lost."""
+
+import json
+import re
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, command, flat
+from gravbench.errors import InputError
+from gravbench.explain.assembling import missing
+from gravbench.judging.emulating import EmulatedLauncher
+from gravbench.learning import progress, shown
+from gravbench.learning.checking import check, rung_of
+from gravbench.learning.classroom import as_json, read_class
+from gravbench.learning.exercises import FIGURE, NAMES, exercise, exercises
+from gravbench.learning.similarity import similar
+from gravbench.learning.thresholds import thresholds
+from gravbench.model.runs import RecordFile, latest
+from gravbench.model.variant import discover
+from gravbench.report.numbers import number
+from gravbench.verdicts import ranking
+
+SUBMISSIONS = sorted((ROOT / "tests" / "learn").glob("*/*.cu"))
+QUICK = ("tiles",)
+"""All of it is checked in the quick part; the check of one submission takes a second or two."""
+HEADINGS = ["The idea", "Who reads what", "Your part", "What to expect, and why", "Where the source says it"]
+
+graded = pytest.mark.skipif(
+    shutil.which("g++") is None or missing() is not None, reason=f"no g++ on PATH, or {missing()}"
+)
+
+
+def slow_unless_quick(items, name_of):
+    return [pytest.param(item, marks=[] if name_of(item) in QUICK else pytest.mark.slow) for item in items]
+
+
+def checked(name, text, file=None):
+    path = Path(file or f"{name}.cu")
+    return check(exercise(name), path, text, thresholds().of(name), EmulatedLauncher())
+
+
+@graded
+@pytest.mark.parametrize("name", slow_unless_quick(NAMES, str))
+def test_a_skeleton_is_not_good_enough_and_our_solution_is(name):
+    of_skeleton, of_solution = checked(name, exercise(name).skeleton), checked(name, exercise(name).solution)
+    assert of_skeleton.verdict != "good", of_skeleton.sentence
+    assert of_solution.verdict == "good", of_solution.sentence
+    assert exercise(name).time_of_rung in of_solution.sentence
+
+
+@graded
+@pytest.mark.parametrize(
+    "path",
+    slow_unless_quick(SUBMISSIONS, lambda path: path.parent.name),
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
+def test_a_mistake_gets_its_diagnosis(path):
+    text = path.read_text("utf-8")
+    expected = re.search(r"^# expected: (.*)$", text, re.MULTILINE)[1]
+    found = checked(path.parent.name, text, path)
+    said = f"{shown.BEGINNINGS[found.verdict]} {found.sentence}"
+    assert found.verdict != "good"
+    assert expected in said, said
+
+
+def test_every_exercise_has_five_mistakes_and_texts_that_fit_a_terminal():
+    for each in exercises():
+        assert sum(path.parent.name == each.name for path in SUBMISSIONS) == 5
+        assert re.findall(r"^## (.*)$", each.page, re.MULTILINE) == HEADINGS
+        assert each.page.startswith(f"# {each.about.title}\n")
+        assert not FIGURE.search(each.page), "a figure was not filled in"
+        # A terminal of 80 columns takes away the indent, and gives two for a margin.
+        assert [line for line in each.page.splitlines() if line.startswith("    ") and len(line) > 82] == []
+        assert each.about.rung in discover()
+    assert [each.next_name for each in exercises()] == [*NAMES[1:], None]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_times_on_pages_are_those_of_the_records(name):
+    records = latest(RecordFile(ROOT / "reports" / "h200" / "ladder").read())
+    about = exercise(name).about
+    assert next(iter(about.milliseconds)).split()[0] == about.rung
+    for key, milliseconds in about.milliseconds.items():
+        variant, n, *settings = key.split()
+        axes = discover()[variant].defaults | {axis: int(value) for axis, value in (one.split("=") for one in settings)}
+        found = [
+            record
+            for record in records
+            if (record.variant, record.n, record.toolkit, record.timed) == (variant, int(n), "cupy", "force")
+            and (record.bodies, record.dtype) == ("plummer", "float32")
+            and record.axes == axes
+        ]
+        assert [number(1e3 * ranking.seconds(record)) for record in found] == [number(milliseconds)], key
+
+
+@graded
+@pytest.mark.slow
+def test_slots_on_pages_are_those_of_the_machine_code():
+    for each in exercises():
+        for variant, slots in each.about.slots.items():
+            other = next(one.name for one in exercises() if one.about.rung == variant)
+            assert number(rung_of(other).cost.slots, zeros=False) == number(slots, zeros=False), (each.name, variant)
+
+
+def test_a_head_that_asks_for_other_rules_is_refused():
+    solution = exercise("tiles").solution
+    for old, new, said in (
+        ("arrays:", "error: 0.1\narrays:", "error is 0.1; accepted: no such key"),
+        ("arrays:", "precision: float64\narrays:", "precision is float64; accepted: float32"),
+        ("arrays:", "mutual: true\narrays:", "mutual is true; accepted: false"),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            checked("tiles", solution.replace(old, new, 1))
+
+
+@graded
+def test_a_student_gets_a_skeleton_an_answer_hints_and_then_the_solution(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kept = ["--progress", "mine.json"]
+    assert command("learn", "start", "wide_load")[0] == 0
+    assert command("learn", "start", "wide_load") == (
+        2, "wide_load.cu: exists already; accepted: another folder, or a file that you moved away"
+    )  # fmt: skip
+    refused = command("learn", "show", "wide_load", "--solution", *kept)
+    assert refused[0] == 2
+    assert "wide_load has no attempt yet" in refused[1]
+    code, said = command("learn", "check", "wide_load.cu", *kept)
+    assert code == 1
+    assert "Right, but 4 loads from global memory per interaction (load-store pipe) where float4 has 1" in flat(said)
+    assert max(map(len, said.splitlines()[:-1])) <= 80
+    assert len(said.splitlines()) <= 24, "more than one screen"
+    assert said.splitlines()[-1].startswith("Next: change it, and again: gravbench learn check wide_load.cu")
+    first, second = (flat(command("learn", "hint", "wide_load", *kept)[1]) for _ in range(2))
+    assert first.startswith("1. ")
+    assert "2. " not in first
+    assert "2. " in second
+    assert command("learn", "show", "wide_load", "--solution", *kept) == (0, exercise("wide_load").solution)
+    Path("wide_load.cu").write_text(exercise("wide_load").solution, "utf-8")
+    code, said = command("learn", "check", "wide_load.cu", "--json", *kept)
+    result = json.loads(said)
+    assert (code, result["verdict"], result["attempts"], result["hints"]) == (0, "good", 2, 2)
+    assert {count["what"]: count["within"] for count in result["counts"]}["issue slots per interaction"] is True
+    listed = json.loads(command("learn", "--json", *kept)[1])
+    assert [(row["exercise"], row["result"]) for row in listed][:3] == [
+        ("threads", None), ("wide_load", "good"), ("tiles", None)
+    ]  # fmt: skip
+    assert "Next: gravbench learn start threads" in command("learn", *kept)[1]
+
+
+@graded
+def test_stricter_thresholds_of_a_teacher_replace_those_that_they_name(tmp_path):
+    file = tmp_path / "strict.yaml"
+    file.write_text("exercises:\n  tiles: {slots: 1.02}\n", "utf-8")
+    assert thresholds(file).of("tiles") == thresholds().of("tiles") | {"slots": 1.02}
+    assert thresholds(file).of("unrolling") == thresholds().of("unrolling")
+    (tmp_path / "tiles.cu").write_text(exercise("tiles").solution, "utf-8")
+    words = ["learn", "check", tmp_path / "tiles.cu", "--progress", tmp_path / "progress.json", "--thresholds", file]
+    code, said = command(*words)
+    assert code == 1
+    assert "issue slots per interaction where tiled takes 14.09" in flat(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("usual: {slots: 0}", "slots is 0; accepted: a number above 0, up to 1000"),
+        ("usual: {slot: 1}", '"slot" is not counted; did you mean slots?'),
+        ("usuals: {slots: 1}", 'unknown key "usuals"; did you mean usual?'),
+        ("exercises: {tile: {slots: 1}}", "tile is no exercise; did you mean tiles?"),
+        ("usual: 3", "usual is 3; accepted: keys and values"),
+    ],
+)
+def test_a_mistake_in_thresholds_is_one_sentence_with_the_line(tmp_path, text, said):
+    file = tmp_path / "thresholds.yaml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(InputError, match=re.escape(said)) as raised:
+        thresholds(file)
+    assert str(raised.value).startswith(f"{file}, line 1: ")
+
+
+def test_no_attempt_is_lost_among_several_at_the_same_time(tmp_path):
+    path = tmp_path / "a" / "progress.json"
+
+    def add():
+        with progress.changing(path) as known:
+            known.of("tiles").attempts.append(progress.attempt("text", "wrong", "why"))
+
+    threads = [threading.Thread(target=add) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(progress.read(path).exercises["tiles"].attempts) == 8
+    assert progress.read(path).of("tiles").best == "wrong"
+
+
+def test_a_file_that_is_no_progress_is_refused_and_kept(tmp_path):
+    path = tmp_path / "progress.json"
+    path.write_text('{"exercises": 3}', "utf-8")
+    code, said = command("learn", "hint", "tiles", "--progress", path)
+    assert code == 2
+    assert "accepted: what `gravbench learn` writes" in said
+    assert path.read_text("utf-8") == '{"exercises": 3}'
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("start", "tile"), "there is no exercise 'tile'; did you mean tiles?"),
+        (("check", "tile.cu"), "tile.cu: tile is no exercise; did you mean tiles?"),
+        (("check", "tiles.cu"), "tiles.cu"),
+        (("check", "x.cu", "--exercise", "nix"), "there is no exercise 'nix'"),
+        (("class", "nowhere"), "there is no submission; accepted: FOLDER/STUDENT/EXERCISE.cu"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    code, sentence = command("learn", *words)
+    assert code == 2
+    assert said in sentence
+    assert "\n" not in sentence
+
+
+def test_texts_with_other_names_comments_and_constants_are_nearly_the_same():
+    solution, skeleton = exercise("r_bodies").solution, exercise("r_bodies").skeleton
+    renamed = solution.replace("self", "mine").replace("R: 4", "R: 8").replace("// and i + P", "// something else")
+    other = (ROOT / "tests" / "learn" / "r_bodies" / "indices_not_constant.cu").read_text("utf-8")
+    assert renamed != solution
+    pairs = similar({"ann": solution, "bob": renamed, "eve": exercise("q_threads").solution}, [skeleton])
+    assert [(pair.first, pair.second, pair.similarity) for pair in pairs] == [("ann", "bob", 1.0)]
+    assert similar({"ann": skeleton, "bob": skeleton}, [skeleton]) == [], "what all were given is nobody's"
+    assert similar({"ann": solution, "bob": other}, [skeleton])[0].similarity < 1
+
+
+@graded
+def test_a_class_is_one_table_and_a_page(tmp_path):
+    submissions = {
+        "ann/tiles.cu": exercise("tiles").solution,
+        "bob/tiles.cu": exercise("tiles").solution.replace("first", "begin"),
+        "eve/tiles.cu": (ROOT / "tests" / "learn" / "tiles" / "early_return.cu").read_text("utf-8"),
+        "eve/notes.cu": "// not a submission",
+        "joe/tiles.cu": "not an entry",
+    }
+    for name, text in submissions.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    with progress.changing(tmp_path / "ann" / "progress.json") as known:
+        known.of("tiles").attempts.append(progress.attempt("text", "wrong", "why"))
+    told = []
+    result = as_json(read_class(tmp_path, thresholds(), EmulatedLauncher(), told.append))
+    assert len(told) == 4
+    assert [(row["student"], row["verdict"], row["attempts"]) for row in result["submissions"]] == [
+        ("ann", "good", 1), ("bob", "good", None), ("eve", "wrong", None), ("joe", "unreadable", None)
+    ]  # fmt: skip
+    assert [(pair["first"], pair["second"]) for pair in result["similar"]] == [("ann/tiles", "bob/tiles")]
+    assert result["ignored"] == [str(tmp_path / "eve" / "notes.cu")]
+    code, said = command("learn", "class", tmp_path, "--html", tmp_path / "class.html")
+    page = (tmp_path / "class.html").read_text("utf-8")
+    assert code == 0
+    assert max(map(len, said.splitlines())) <= 80
+    for text in ("ann", "done", "__syncthreads", "Nearly the same", "notes.cu is no submission"):
+        assert text in page
+    assert "<script" not in page
+
+
+@graded
+def test_what_no_gpu_could_run_is_wrong_though_the_emulator_runs_it():
+    text = exercise("tiles").solution.replace("float4 tile[P]", "float4 tile[64 * P]")
+    found = checked("tiles", text)
+    assert found.verdict == "wrong"
+    assert "it does not compile for a GPU" in found.sentence
+
+
+def test_what_cannot_be_counted_is_said_with_what_to_install(tmp_path, monkeypatch):
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ on PATH")
+    from gravbench.judging import cost
+
+    monkeypatch.setattr(cost, "missing", lambda: "nvdisasm is not installed")
+    (tmp_path / "tiles.cu").write_text(exercise("tiles").solution, "utf-8")
+    code, said = command("learn", "check", tmp_path / "tiles.cu", "--progress", tmp_path / "progress.json")
+    assert code == 1
+    assert "not counted: nvdisasm is not installed" in flat(said)
+    assert "pip install 'gravbench[explain]'" in flat(said)
+
+
+def test_skeletons_and_solutions_are_entries():
+    for each in exercises():
+        assert each.skeleton.startswith("/* gravbench entry\n")
+        assert each.solution.startswith("/* gravbench entry\n")
