@@ -17,7 +17,7 @@ extern "C" __global__ void clear(float4* accelerations, int n) {
 }
 
 // Add to a what body j does to body i. Your part: add to both what they do to each other.
-__device__ void pull(float3& a, float4 i, float4 j, float eps2) {
+__device__ void interact(float3& a, float4 i, float4 j, float eps2) {
     const float dx = j.x - i.x, dy = j.y - i.y, dz = j.z - i.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float strength = j.w * inverse * inverse * inverse;
@@ -62,7 +62,7 @@ extern "C" __global__ void pairs_once(const float4* __restrict__ bodies, float4*
 #pragma unroll 4
         for (int step = 0; step < 32; ++step) {
 #pragma unroll
-            for (int r = 0; r < R; ++r) pull(a[r], own[r], partner, eps2);
+            for (int r = 0; r < R; ++r) interact(a[r], own[r], partner, eps2);
             pass_on(partner);
         }
     }

@@ -16,7 +16,7 @@ extern "C" __global__ void clear(float4* accelerations, int n) {
 }
 
 // Add what bodies i and j do to each other: one distance and one square root for both.
-__device__ void pull_both(float3& of_i, float3& of_j, float4 i, float4 j, float eps2) {
+__device__ void interact_both(float3& of_i, float3& of_j, float4 i, float4 j, float eps2) {
     const float dx = j.x - i.x, dy = j.y - i.y, dz = j.z - i.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float cube = inverse * inverse * inverse;
@@ -68,7 +68,7 @@ extern "C" __global__ void pairs_once(const float4* __restrict__ bodies, float4*
 #pragma unroll 4
         for (int step = 0; step < 32; ++step) {
 #pragma unroll
-            for (int r = 0; r < R; ++r) pull_both(a[r], b, own[r], partner, eps2);
+            for (int r = 0; r < R; ++r) interact_both(a[r], b, own[r], partner, eps2);
             pass_on(partner, b);
         }
         // The partner is home again. In its own block each pair comes twice, and one side is enough.

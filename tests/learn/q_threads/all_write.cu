@@ -8,7 +8,7 @@ arrays: {bodies: bodies, accelerations: accelerations}
 // Q threads share the work on one body: each adds up its part of every tile, and the first joins their Q sums.
 
 // Add to a what body j does to body i: x, y, z are a position, w is a mass.
-__device__ void pull(float3& a, float4 i, float4 j, float eps2) {
+__device__ void interact(float3& a, float4 i, float4 j, float eps2) {
     const float dx = j.x - i.x, dy = j.y - i.y, dz = j.z - i.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float strength = j.w * inverse * inverse * inverse;
@@ -32,7 +32,7 @@ extern "C" __global__ void q_threads(const float4* __restrict__ bodies, float4* 
         tile[thread] = j < n ? bodies[j] : float4{0, 0, 0, 0};  // a body without mass adds nothing
         __syncthreads();
 #pragma unroll unroll
-        for (int k = 0; k < P; ++k) pull(a, self, part[k], eps2);
+        for (int k = 0; k < P; ++k) interact(a, self, part[k], eps2);
         __syncthreads();
     }
     tile[thread] = {a.x, a.y, a.z, 0};

@@ -8,7 +8,7 @@ arrays: {bodies: bodies, accelerations: accelerations}
 // A thread has R bodies, so that one body read from shared memory serves R interactions.
 
 // Add to a what body j does to body i: x, y, z are a position, w is a mass.
-__device__ void pull(float3& a, float4 i, float4 j, float eps2) {
+__device__ void interact(float3& a, float4 i, float4 j, float eps2) {
     const float dx = j.x - i.x, dy = j.y - i.y, dz = j.z - i.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float strength = j.w * inverse * inverse * inverse;
@@ -35,7 +35,7 @@ extern "C" __global__ void r_bodies(const float4* __restrict__ bodies, float4* _
         for (int k = 0; k < P; ++k) {
             const float4 other = tile[k];
 #pragma unroll
-            for (int r = 0; r < R; ++r) pull(a[r], self[r], other, eps2);
+            for (int r = 0; r < R; ++r) interact(a[r], self[r], other, eps2);
         }
         __syncthreads();
     }

@@ -8,7 +8,7 @@ arrays: {bodies: bodies, accelerations: accelerations}
 // The loop over a full tile has a constant length and is unrolled; the last tile has a loop of its own.
 
 // Add to a what body j does to body i: x, y, z are a position, w is a mass.
-__device__ void pull(float3& a, float4 i, float4 j, float eps2) {
+__device__ void interact(float3& a, float4 i, float4 j, float eps2) {
     const float dx = j.x - i.x, dy = j.y - i.y, dz = j.z - i.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float strength = j.w * inverse * inverse * inverse;
@@ -31,7 +31,7 @@ extern "C" __global__ void unrolling(const float4* __restrict__ bodies, float4* 
         __syncthreads();
         if (n - first >= P) {
 #pragma unroll unroll
-            for (int k = 0; k < P; ++k) pull(a, self, tile[k], eps2);
+            for (int k = 0; k < P; ++k) interact(a, self, tile[k], eps2);
         }
         __syncthreads();
     }

@@ -8,7 +8,7 @@ arrays: {bodies: bodies, accelerations: accelerations}
 // A body is one row of x, y, z and mass, and one load of 16 bytes reads it.
 
 // Add to a what body j does to body i: x, y, z are a position, w is a mass.
-__device__ void pull(float3& a, float4 i, float4 j, float eps2) {
+__device__ void interact(float3& a, float4 i, float4 j, float eps2) {
     const float dx = i.x - j.x, dy = i.y - j.y, dz = i.z - j.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float strength = j.w * inverse * inverse * inverse;
@@ -23,6 +23,6 @@ extern "C" __global__ void wide_load(const float4* __restrict__ bodies, float4* 
     if (i >= n) return;
     const float4 self = bodies[i];
     float3 a = {0, 0, 0};
-    for (int j = 0; j < n; ++j) pull(a, self, bodies[j], eps2);
+    for (int j = 0; j < n; ++j) interact(a, self, bodies[j], eps2);
     accelerations[i] = {a.x, a.y, a.z, 0};
 }

@@ -8,7 +8,7 @@ arrays: {bodies: bodies, accelerations: accelerations}
 // A body is one row of x, y, z and mass, and one load of 16 bytes reads it.
 
 // Add to a what body j does to body i: x, y, z are a position, w is a mass.
-__device__ void pull(float3& a, float4 i, float4 j, float eps2) {
+__device__ void interact(float3& a, float4 i, float4 j, float eps2) {
     const float dx = j.x - i.x, dy = j.y - i.y, dz = j.z - i.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float strength = j.w * inverse * inverse * inverse;
@@ -25,7 +25,7 @@ extern "C" __global__ void wide_load(const float2* __restrict__ bodies, float4* 
     float3 a = {0, 0, 0};
     for (int j = 0; j < n; ++j) {
         const float2 first = bodies[2 * j], second = bodies[2 * j + 1];
-        pull(a, self, {first.x, first.y, second.x, second.y}, eps2);
+        interact(a, self, {first.x, first.y, second.x, second.y}, eps2);
     }
     accelerations[i] = {a.x, a.y, a.z, 0};
 }

@@ -7,7 +7,7 @@ arrays: {bodies: bodies, accelerations: accelerations}
 // The terms of a batch have a sum of their own, which is added to the total when the batch is done.
 
 // Add to a what body j does to body i: x, y, z are a position, w is a mass.
-__device__ void pull(float3& a, float4 i, float4 j, float eps2) {
+__device__ void interact(float3& a, float4 i, float4 j, float eps2) {
     const float dx = j.x - i.x, dy = j.y - i.y, dz = j.z - i.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float strength = j.w * inverse * inverse * inverse;
@@ -29,7 +29,7 @@ extern "C" __global__ void batched_sums(const float4* __restrict__ bodies, float
         for (int begin = 0; begin < P; begin += BATCH) {
             float3 batch = {0, 0, 0};
 #pragma unroll
-            for (int k = 0; k < BATCH; ++k) pull(batch, self, tile[begin + k], eps2);
+            for (int k = 0; k < BATCH; ++k) interact(batch, self, tile[begin + k], eps2);
             total.x += batch.x;
             total.y += batch.y;
             total.z += batch.z;

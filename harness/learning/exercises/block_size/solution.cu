@@ -7,7 +7,7 @@ arrays: {bodies: bodies, accelerations: accelerations}
 // P threads load tiles of TILE bodies: 8 warps and 4 KiB of shared memory for a block leave room for many blocks.
 
 // Add to a what body j does to body i: x, y, z are a position, w is a mass.
-__device__ void pull(float3& a, float4 i, float4 j, float eps2) {
+__device__ void interact(float3& a, float4 i, float4 j, float eps2) {
     const float dx = j.x - i.x, dy = j.y - i.y, dz = j.z - i.z;
     const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));
     const float strength = j.w * inverse * inverse * inverse;
@@ -27,7 +27,7 @@ extern "C" __global__ void block_size(const float4* __restrict__ bodies, float4*
 #pragma unroll 1
         for (int k = threadIdx.x; k < count; k += P) tile[k] = bodies[first + k];
         __syncthreads();
-        for (int k = 0; k < count; ++k) pull(a, self, tile[k], eps2);
+        for (int k = 0; k < count; ++k) interact(a, self, tile[k], eps2);
         __syncthreads();
     }
     if (i < n) accelerations[i] = {a.x, a.y, a.z, 0};

@@ -10,5 +10,5 @@ extern "C" __global__ void threads(const float* __restrict__ x, const float* __r
                                    const float* __restrict__ z, const float* __restrict__ mass, float* __restrict__ ax,
                                    float* __restrict__ ay, float* __restrict__ az, int n, float eps2) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    // Your part: end the threads that have no body, add up the pull of all bodies j, and write ax[i], ay[i], az[i].
+    // Your part: end the threads that have no body, add up what all bodies j contribute, and write ax[i], ay[i], az[i].
 }
