@@ -20,6 +20,8 @@ SYSTEM = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/lib", "/lib6
 """Where libraries and compilers lie that came with the system."""
 MOST_OF_ERROR = 300
 """Characters of an error that a sentence quotes."""
+REASONS = ("error", "undefined", "out of memory")
+"""Words of the lines that say why a compiler fails."""
 NVRTC_ERROR = re.compile(r"^(.*?)\((\d+)\): (?:catastrophic )?error: (.+)$", re.MULTILINE)
 HOST_ERROR = re.compile(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.+)$", re.MULTILINE)
 
@@ -103,7 +105,7 @@ def _refusal(program: str, ended: Ended, pattern: re.Pattern[str]) -> CompilerEr
     if places:
         sentences = dict.fromkeys(f"{file}, line {line}: {what}" for file, line, what in places)
         return CompilerError(*few(list(sentences)), places=places)
-    lines = [line for line in said.splitlines() if "error" in line.lower() or "undefined" in line]
+    lines = [line for line in said.splitlines() if any(word in line.lower() for word in REASONS)]
     return CompilerError(f"{program} fails: {lines[0].strip() if lines else 'it gives no reason'}")
 
 
