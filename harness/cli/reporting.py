@@ -278,7 +278,7 @@ def export_history(
     ] = None,
 ) -> None:
     """Add the records of runs to asv's results, so that `asv publish` and `asv compare` show them."""
-    from gravbench.asv.export import export, machines, reasons
+    from gravbench.asv.export import export, machines, placements, reasons
 
     folders = [find_run(name) for name in run_names or []]
     with writing(to):
@@ -286,6 +286,8 @@ def export_history(
     for path in done.files:
         typer.echo(path)
     typer.echo(f"{done.records} records exported to {to}")
+    if done.placed:
+        typer.echo(f"of these: {placements(done.placed)}")
     if done.left_out:
         typer.echo(f"left out: {reasons(done.left_out)}")
     # Of several machines asv asks for one.
