@@ -20,8 +20,8 @@ PLAN = re.search(r"```layers\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
 LAYERS = [[f"gravbench.{name.strip()}" for name in line.split(",")] for line in reversed(PLAN.strip().splitlines())]
 CORE = ("model", "config", "toolkits", "measuring", "verifying", "verdicts", "report")
 SATELLITES = (
-    *("learning", "judging", "explain", "search", "movie", "live", "sharing", "asv", "accelerations"),
-    *("emulation", "sandbox"),
+    *("learning", "judging", "explain", "search", "movie", "live", "sharing", "site", "asv"),
+    *("accelerations", "emulation", "sandbox"),
 )
 LIBRARIES = (
     "cupy",

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,15 @@ from gravbench.bench import sentinels
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
 from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RecordFile
+from gravbench.model.sources import code_sha256_of_tree
+from gravbench.model.variant import discover
 from gravbench.verdicts import ranking
 
+LADDER = ROOT / "reports" / "h200" / "ladder"
 LARGE = ROOT / "reports" / "h200" / "large-first"
 SPEED = "gravbench.tiled.picoseconds_per_interaction"
 TIME = "gravbench.tiled.milliseconds_per_evaluation"
@@ -70,6 +76,33 @@ def run_of(folder, *records):
         RecordFile(folder).append(one)
     (folder / ENVIRONMENT).write_text((LARGE / ENVIRONMENT).read_text("utf-8"), "utf-8")
     return folder
+
+
+TILED = Path("variants") / "all_pairs" / "tiled.cu"
+
+
+def sources_of(folder):
+    """Put the variants of this checkout into a repository, and return the commit."""
+    for name in ("all_pairs", "common", "interactions", "parts"):
+        shutil.copytree(ROOT / "variants" / name, folder / "variants" / name, ignore=shutil.ignore_patterns("__pyc*"))
+    return committed(folder, "sources")
+
+
+def committed(folder, text, *words):
+    git(folder, "add", "--all")
+    git(folder, "commit", "--allow-empty", "-m", text, *words)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def edited(folder, text):
+    """Change the code of a variant, and return the hash that a record of it has."""
+    with (folder / TILED).open("a") as file:
+        file.write(text)
+    return code_sha256_of_tree(record(None, toolkit="cupy"), folder / "variants")
+
+
+def of_changed(sha, sha256, **changes):
+    return record(f"{sha}+changes", **({"toolkit": "cupy", "code_sha256": sha256} | changes))
 
 
 def only(results):
@@ -201,6 +234,75 @@ def test_what_cannot_be_placed_is_left_out_and_said(repository, tmp_path):
     found = only(tmp_path / "results")["results"]
     assert found[SPEED][COLUMN["params"]][0] == ["65536"]
     assert found["gravbench.tiled.force_error"][0] == [0.5, TEMPLATE.error_max]
+
+
+def test_a_record_of_changed_sources_belongs_to_the_commit_that_has_its_code(repository, tmp_path):
+    base = sources_of(repository)
+    unchanged = edited(repository, "// a comment is no code\n")
+    assert unchanged == discover()["tiled"].code_sha256("cupy", find(GRAVITY))
+    changed = edited(repository, "__device__ int one_more;\n")
+    assert changed != unchanged
+    (repository / "other").write_text("nothing that runs")
+    git(repository, "add", "other")
+    git(repository, "commit", "-m", "another file")
+    later = committed(repository, "what was changed")
+    edited(repository, "__device__ int and_more;\n")
+    dirty = git(repository, "status", "--porcelain")
+    records = [of_changed(base, sha, n=n) for n, sha in ((1024, unchanged), (2048, changed))]
+    done = history.export([run_of(tmp_path / "run", *records)], tmp_path / "results")
+    assert done.records == 2
+    assert done.placed == {base: 1, later: 1}
+    assert history.placements(done.placed).startswith(f"1 of changed sources under {base[:8]}, whose code is theirs; ")
+    by_commit = {
+        content["commit_hash"]: content["results"][SPEED][COLUMN["params"]][0]
+        for content in (json.loads(path.read_text("utf-8")) for path in done.files)
+    }
+    assert by_commit == {base: ["1024"], later: ["2048"]}
+    assert git(repository, "status", "--porcelain") == dirty
+
+
+def test_of_a_merged_branch_the_merge_has_the_code_because_asv_shows_first_parents(repository, tmp_path):
+    base = sources_of(repository)
+    git(repository, "checkout", "-b", "side")
+    sha256 = edited(repository, "__device__ int one_more;\n")
+    committed(repository, "on a branch")
+    git(repository, "checkout", "main")
+    git(repository, "merge", "--no-ff", "-m", "merge", "side")
+    done = history.export([run_of(tmp_path / "run", of_changed(base, sha256))], tmp_path / "results")
+    assert done.placed == {git(repository, "rev-parse", "HEAD"): 1}
+
+
+def test_code_that_no_commit_from_there_on_has_is_left_out(repository, tmp_path):
+    first = sources_of(repository)
+    old = edited(repository, "")
+    current = edited(repository, "__device__ int one_more;\n")
+    second = committed(repository, "second")
+    bad = [
+        of_changed(first, "0" * 64),
+        of_changed(first, None, n=1024),
+        of_changed(first, current, n=2048, interaction_sha256="0" * 64, interaction="own.py"),
+        of_changed(first, current, n=4096, variant="gone"),
+        of_changed(second, old, n=8192),
+    ]
+    with pytest.raises(InputError, match=rf"4 of changed sources \({first[:8]}\+changes\), whose code neither.*; 1 of"):
+        history.export([run_of(tmp_path / "run", *bad)], tmp_path / "results")
+    (repository / TILED).write_bytes(b"\xff")
+    broken = committed(repository, "no text")
+    with pytest.raises(InputError, match="1 of changed sources"):
+        history.export([run_of(tmp_path / "x", of_changed(broken, old))], tmp_path / "results")
+
+
+def test_the_ladder_belongs_to_the_commit_that_it_was_measured_at(tmp_path, monkeypatch):
+    if subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True).returncode:
+        pytest.skip("this checkout is no git clone")
+    monkeypatch.chdir(ROOT)
+    commit = RecordFile(LADDER).read()[0].commit.removesuffix("+changes")
+    if subprocess.run(["git", "cat-file", "-e", commit], cwd=ROOT, capture_output=True).returncode:
+        pytest.skip("this clone lacks the history of the ladder")
+    done = history.export([LADDER], tmp_path / "results")
+    assert done.placed == {commit: done.records}
+    assert done.records == sum(one.status == "ok" and one.anchor <= 1 for one in RecordFile(LADDER).read())
+    assert set(done.left_out) == {"skipped"}
 
 
 def test_results_of_another_version_of_the_export_give_way(repository, tmp_path):

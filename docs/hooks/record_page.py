@@ -19,12 +19,14 @@ from gravbench.model.record import (
     Resources,
     Stepping,
 )
+from gravbench.report import export
 
 HEAD = """# Records
 
 A run is a folder. `records.jsonl` has one JSON object per line, one for each case that was measured, skipped or failed.
 Lines are never changed. `environment.json` describes the machine, the packages and the command of each start.
-`gravbench export RUN --to FILE` writes the newest record of each case as CSV or Parquet.
+`gravbench export RUN --to FILE` writes the newest record of each case as a [table](#the-table) or in other
+[formats](../how-to/export.md).
 
 If `status` explains why a value could not be determined, its field is null or empty. Older records lack newer fields.
 
@@ -152,6 +154,44 @@ FIELDS: dict[str, str] = {
 }
 
 
+def _kind(name: str) -> str:
+    written = str(Record.model_json_schema()["properties"][name])
+    kinds = re.findall(r"'type': '(\w+)'", written) + re.findall(r"\$defs/(\w+)", written)
+    named = [kind for kind in dict.fromkeys(kinds) if kind != "null"]
+    if "array" in named:
+        return "list"
+    if "object" in named:
+        return "mapping"
+    words = {"string": "text", "integer": "whole number", "boolean": "true or false", "number": "number"}
+    return " or ".join(words.get(kind, kind) for kind in named) or "number"
+
+
+TABLE = """## The table
+
+`gravbench export RUN --to FILE.csv` or `FILE.parquet` writes one row for the newest record of each case. A column is a
+field above, with its name and unit; lists are JSON in CSV. A cell is empty where the record lacks the field. `axes` and
+`protocol` are no columns, and these are no fields:
+
+| column | type | unit | meaning |
+| --- | --- | --- | --- |
+"""
+COLUMNS = {
+    export.KEY: ("text", "", "names the case: equal in every run that has it"),
+    export.UNCERTAINTY[0]: (
+        "number",
+        "",
+        "what reports print after ±, as a part of the median: the interval of the samples and the scatter of the run's "
+        "anchors; empty where nothing bounds it",
+    ),
+    export.UNCERTAINTY[1]: ("true or false", "", "whether that includes what processes differ by in such work"),
+}
+BEGINNINGS = (
+    export.AXIS,
+    *(name for name in Record.model_fields if name not in export.LEFT_OUT and _kind(name) == "mapping"),
+)
+"""What begins the columns of a mapping: the name of its field, then one of its names."""
+
+
 def page() -> str:
     """Return the page in Markdown.
 
@@ -168,20 +208,17 @@ def page() -> str:
             said = inspect.cleandoc(part.__doc__).partition("\n\n")[2]
             lines += [said.replace("``", "`"), ""]
         parts.append("\n".join(lines))
-    return HEAD + "\n".join(parts)
+    return HEAD + "\n".join([*parts, table_columns()])
+
+
+def table_columns() -> str:
+    """Return the part of the page that says which columns of an exported table are no fields, and what they are."""
+    rows = [f"| `{name}` | {kind} | {unit} | {meaning} |" for name, (kind, unit, meaning) in COLUMNS.items()]
+    for field in BEGINNINGS:
+        of = "`axes`" if field == export.AXIS else f"`{field}`"
+        rows.append(f"| `{field}_NAME` | value of NAME | {_unit(field)} | {of} has NAME with this value |")
+    return TABLE + "\n".join(rows) + "\n"
 
 
 def _unit(name: str) -> str:
     return next((unit for end, unit in UNITS.items() if name == end or (end[0] == "_" and name.endswith(end))), "")
-
-
-def _kind(name: str) -> str:
-    written = str(Record.model_json_schema()["properties"][name])
-    kinds = re.findall(r"'type': '(\w+)'", written) + re.findall(r"\$defs/(\w+)", written)
-    named = [kind for kind in dict.fromkeys(kinds) if kind != "null"]
-    if "array" in named:
-        return "list"
-    if "object" in named:
-        return "mapping"
-    words = {"string": "text", "integer": "whole number", "boolean": "true or false", "number": "number"}
-    return " or ".join(words.get(kind, kind) for kind in named) or "number"

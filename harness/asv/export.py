@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import re
-import subprocess
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from gravbench.asv import results
+from gravbench.asv.commits import CHANGED, Commits
 from gravbench.asv.results import Grid, Where
 from gravbench.errors import InputError
 from gravbench.model import statistics
@@ -87,10 +87,14 @@ TRACKED = (
 
 @dataclass(slots=True)
 class Exported:
-    """What an export did: the files that were written, the records in them, and why the others are not."""
+    """What an export did: the files that were written, the records in them, and why the others are not.
+
+    ``placed`` counts the records of changed sources by the commit that has their code, under which they were exported.
+    """
 
     files: list[Path] = field(default_factory=list)
     records: int = 0
+    placed: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
 
 
@@ -115,25 +119,52 @@ def export(
     if not runs and not to.is_dir():
         raise InputError(f"{to}: no such folder of results, and no run is named; name a run to export")
     done = Exported()
-    dates = _commit_dates()
     usable_runs: list[tuple[list[Record], dict[str, Any]]] = []
-    for folder in runs:
-        judged = [(record, _unusable(record, dates)) for record in RecordFile(folder).read(say) if record.anchor <= 1]
-        done.left_out.update(reason for _, reason in judged if reason)
-        if usable := [record for record, reason in judged if not reason]:
-            usable_runs.append((usable, (environment(folder) or [{}])[-1]))
+    with Commits() as commits:
+        for folder in runs:
+            records = [record for record in RecordFile(folder).read(say) if record.anchor <= 1]
+            if usable := _placed(records, commits, done):
+                usable_runs.append((usable, (environment(folder) or [{}])[-1]))
     if runs and not usable_runs:
         raise InputError(f"{', '.join(map(str, runs))}: nothing to export: {reasons(done.left_out)}")
     with alone(to):
         for usable, described in usable_runs:
-            _export_run(usable, described, to, machine, dates, done)
+            _export_run(usable, described, to, machine, commits.dates, done)
         _list_benchmarks(to)
     return done
+
+
+def placements(placed: Counter[str]) -> str:
+    """Say how many records of changed sources were exported under which commits."""
+    return "; ".join(
+        f"{count} of changed sources under {commit[:8]}, whose code is theirs" for commit, count in placed.items()
+    )
 
 
 def reasons(left_out: Counter[str]) -> str:
     """Say how many records were left out, and why."""
     return "; ".join(f"{count} {reason}" for reason, count in left_out.items()) or "no records"
+
+
+def _placed(records: Sequence[Record], commits: Commits, done: Exported) -> list[Record]:
+    """Return the records that can be exported, each with the commit that has its code, and note why the others not."""
+    placed = []
+    for record in records:
+        reason, stated = _unusable(record, commits.dates), record.commit or ""
+        if not reason and stated.endswith(CHANGED):
+            if commit := commits.with_code_of(record):
+                done.placed[commit] += 1
+                record = record.model_copy(update={"commit": commit})
+            else:
+                reason = (
+                    f"of changed sources ({stated[:8]}{CHANGED}), whose code neither that commit nor a later "
+                    "one has (commit them and measure again)"
+                )
+        if reason:
+            done.left_out[reason] += 1
+        else:
+            placed.append(record)
+    return placed
 
 
 def _unusable(record: Record, dates: dict[str, int]) -> str:
@@ -143,9 +174,7 @@ def _unusable(record: Record, dates: dict[str, int]) -> str:
         return "outraced (sampling stopped once it was clear that another case is faster)"
     if record.commit is None:
         return "without a commit (their sources were not a git checkout)"
-    if record.commit.endswith("+changes"):
-        return f"of changed sources ({record.commit[:8]}+changes: commit them and measure again)"
-    if record.commit not in dates:
+    if record.commit.removesuffix(CHANGED) not in dates:
         return f"of commit {record.commit[:8]}, which is on no branch or tag of this repository"
     return ""
 
@@ -217,19 +246,6 @@ def _statistics(record: Record, scale: Callable[[Record, float], float]) -> dict
     measured_seconds = {"ci_99_a": bounds[0], "ci_99_b": bounds[1], "q_25": float(lower), "q_75": float(upper)}
     result: dict[str, Any] = {f"stats_{name}": scale(record, seconds) for name, seconds in measured_seconds.items()}
     return result | {"stats_number": record.batch, "stats_repeat": len(samples)}
-
-
-def _commit_dates() -> dict[str, int]:
-    """Return when every commit of the repository here was made, in asv's milliseconds: asv orders by its branches."""
-    try:
-        done = subprocess.run(
-            ["git", "log", "--all", "--format=%H %ct"], capture_output=True, text=True, timeout=60, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        raise InputError(
-            f"{Path.cwd()}: there is no git history here; export from the clone of gravbench in which asv publishes"
-        ) from None
-    return {commit: int(seconds) * 1000 for commit, seconds in map(str.split, done.stdout.splitlines())}
 
 
 def _own_machine(records: list[Record], environment: dict[str, Any], to: Path) -> str | None:

@@ -46,7 +46,7 @@ def _show_version(wanted: bool) -> None:
 
 ORDER = (
     *("run", "check", "judge", "selftest", "peaks", "ablate", "movie", "live"),
-    *("report", "best", "compare", "replay", "merge", "export", "share", "verify", "history"),
+    *("report", "best", "compare", "replay", "merge", "export", "share", "verify", "site", "history"),
     *("list", "source", "explain", "doctor", "learn", "new", "schema"),
 )
 """The commands as a reader of ``--help`` meets them."""

@@ -247,14 +247,39 @@ def _write_report(
 @app.command(rich_help_panel=READ)
 def export(
     run_names: RunsArgument,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="Write to this file: .csv or .parquet.")],
+    to: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Write to this file: .csv, .parquet, .t4.json, .thicket.json, or .t1.json of a variant.",
+        ),
+    ],
+    n: SizesOption = None,
+    variant: VariantsOption = None,
+    device: DeviceOption = None,
 ) -> None:
-    """Export the newest record of each case as CSV or Parquet."""
+    """Export the newest record of each case for other programs.
+
+    As a table (CSV, Parquet), as results of autotuning (T4), as profiles that Thicket reads, or, for one variant and
+    one n, as a search space (T1) with its kernel and its times, which Kernel Tuner reads.
+    """
+    from gravbench.explain import tuning_problem
     from gravbench.report.export import write
 
+    chosen = selecting.chosen(n, variant, device)
+    runs = [run.records for run in read_runs(run_names)]
+    chosen.check([record for records in runs for record in records])
+    if not to.name.endswith(tuning_problem.ENDING):
+        with writing(to):
+            rows = write(runs, to, chosen)
+        console().print(f"{rows} records in {to}", markup=False, highlight=False)
+        return
+    with working("writing the search space"):
+        problem = tuning_problem.problem_of(runs, chosen, known_variants(warn))
     with writing(to):
-        rows = write([run.records for run in read_runs(run_names)], to)
-    console().print(f"{rows} records in {to}", markup=False, highlight=False)
+        files = tuning_problem.write(problem, to)
+    for path in files:
+        console().print("wrote ", linked(str(path), path), sep="", soft_wrap=True)
 
 
 history_app = typer.Typer(help="Follow speed and error from commit to commit, with asv.", no_args_is_help=True)
@@ -278,7 +303,7 @@ def export_history(
     ] = None,
 ) -> None:
     """Add the records of runs to asv's results, so that `asv publish` and `asv compare` show them."""
-    from gravbench.asv.export import export, machines, reasons
+    from gravbench.asv.export import export, machines, placements, reasons
 
     folders = [find_run(name) for name in run_names or []]
     with writing(to):
@@ -286,6 +311,8 @@ def export_history(
     for path in done.files:
         typer.echo(path)
     typer.echo(f"{done.records} records exported to {to}")
+    if done.placed:
+        typer.echo(f"of these: {placements(done.placed)}")
     if done.left_out:
         typer.echo(f"left out: {reasons(done.left_out)}")
     # Of several machines asv asks for one.

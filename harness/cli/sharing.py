@@ -1,4 +1,4 @@
-"""The commands that pack a run for others and check what others packed: share, verify."""
+"""The commands that pack a run for others, check what others packed, and show it: share, verify, site."""
 
 from __future__ import annotations
 
@@ -67,3 +67,32 @@ def verify(
     else:
         printed.show(answer, console())
     raise typer.Exit(0 if answer.consistent else 1)
+
+
+@app.command(rich_help_panel=READ)
+def site(
+    bundles: Annotated[
+        list[Path], typer.Argument(metavar="BUNDLE...", help="Files that `gravbench share` wrote, or folders of them.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Write the site into this folder.")],
+    all_kernels: Annotated[
+        bool, typer.Option("--all-kernels", help="Compile all kernels of each bundle, not only 40 chosen at random.")
+    ] = False,
+) -> None:
+    """Write a static site of shared runs: a page per card and variant, cards side by side, steps, crossover.
+
+    Each bundle is checked first, as by `gravbench verify`. One that contradicts itself is listed with the reason, and
+    none of its records is shown. The site needs no server and no network.
+    """
+    from gravbench.site import gathered, pages
+
+    with working("checking bundles") as say:
+        known = gathered.gather(gathered.files_of(bundles), all_kernels=all_kernels, say=say)
+        say("writing pages")
+        with writing(out):
+            files = pages.write(known, known_variants(warn), out)
+    terminal = console()
+    for name, reasons in known.refused:
+        terminal.print(f"refused {name}: {reasons[0]}", markup=False, highlight=False, soft_wrap=True)
+    terminal.print(f"{len(known.bundles)} bundles, {len(files)} pages", markup=False, highlight=False)
+    terminal.print("wrote ", linked(str(files[0]), files[0]), sep="", soft_wrap=True)

@@ -54,7 +54,7 @@ def standalone(variant: Variant, interaction: Interaction) -> str:
         InputError: the variant has no CUDA C.
     """
     kernels = built_of(variant, interaction)
-    text = PART.sub(_named, variant.cuda_source(interaction))
+    text = PART.sub(named, variant.cuda_source(interaction))
     return "\n".join([*_head(variant, kernels), *_definitions(kernels), "", text])
 
 
@@ -86,6 +86,6 @@ def _definitions(kernels: Sequence[Built]) -> list[str]:
     return [*lines, "#endif"]
 
 
-def _named(line: re.Match[str]) -> str:
+def named(line: re.Match[str]) -> str:
     """Name the file of what follows in a comment, in the place of the ``#line`` that says it to a compiler."""
     return f"// ---- {line[2]}{', continued' if line[1] != '1' else ''} ----"

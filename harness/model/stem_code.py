@@ -23,20 +23,22 @@ HEADER = "body.cuh"
 CUDA_C = ".cu"
 
 
-def cuda_source(path: Path, interaction: Interaction) -> str:
+def cuda_source(path: Path, interaction: Interaction, built_in: Path | None = None) -> str:
     """Join the headers beside a file of CUDA C, the interaction and the file into one text, each behind ``#line``.
 
     Joined rather than included, because a kernel cache keyed by the text of the source does not
     see an edited header. A folder without a header has ``body.cuh`` of ``variants/common``; the other headers there
-    take the place of the line that includes them, such as ``#include "begin_of.cuh"``.
+    take the place of the line that includes them, such as ``#include "begin_of.cuh"``. ``built_in`` is the folder
+    ``variants``: by default that of this checkout.
     """
-    headers = files.listing(path.parent, "*.cuh") or [SHARED / HEADER]
+    shared = built_in / SHARED.name if built_in else SHARED
+    headers = files.listing(path.parent, "*.cuh") or [shared / HEADER]
     parts = [(header.name, files.text(header)) for header in headers]
-    parts += [(interaction.name, interaction.cuda_source()), (path.name, _with_included(path))]
+    parts += [(interaction.name, interaction.cuda_source()), (path.name, _with_included(path, shared))]
     return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
 
 
-def _with_included(path: Path, *, beside: bool = True) -> str:
+def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
     """Put the text of each file that a stem includes in the place of the line that includes it.
 
     That is a shared header or, from ``beside`` it, another stem, which may include headers alone.
@@ -48,46 +50,49 @@ def _with_included(path: Path, *, beside: bool = True) -> str:
     for number, line in enumerate(lines, start=1):
         if match := re.fullmatch(r'#include "(.*\.cuh?)"\s*', line):
             name = match[1]
-            headers = [header for header in files.listing(SHARED, "*.cuh") if header.name != HEADER]
+            headers = [header for header in files.listing(shared, "*.cuh") if header.name != HEADER]
             stems = [stem for stem in files.listing(path.parent, "*.cu") if beside and stem.name != path.name]
             accepted = {file.name: file for file in (*headers, *stems)}
             if name not in accepted:
                 what = "shared" if name.endswith("h") else "other"
                 raise InputError(f"{path}, line {number}: no {what} file {name}; {nearest(name, sorted(accepted))}")
             whole = accepted[name] in stems
-            text = _with_included(accepted[name], beside=False) if whole else files.text(accepted[name])
+            text = _with_included(accepted[name], shared, beside=False) if whole else files.text(accepted[name])
             lines[number - 1] = f'#line 1 "{name}"\n{text}#line {number + 1} "{path.name}"\n'
     return "".join(lines)
 
 
-JOINED = {CUDA_C: cuda_source, wgsl.SUFFIX: wgsl.source}
+JOINED = {CUDA_C: cuda_source, wgsl.SUFFIX: lambda path, interaction, _: wgsl.source(path, interaction)}
 """What joins a stem's file with the interaction, in each language that has comments and tokens as C has them."""
 
 
 @files.remembered
-def code_sha256(path: Path, toolkit: str, interaction: Interaction) -> str:
-    """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share."""
-    return code_parts(path, toolkit, interaction).sha256
+def code_sha256(path: Path, toolkit: str, interaction: Interaction, built_in: Path | None = None) -> str:
+    """Hash what ``toolkit`` runs of the stem at ``path``: a variant's, or that of a part that variants share.
+
+    ``built_in`` is the folder ``variants``, by default that of this checkout.
+    """
+    return code_parts(path, toolkit, interaction, built_in).sha256
 
 
-def code_parts(path: Path, toolkit: str, interaction: Interaction) -> identity.CodeParts:
+def code_parts(path: Path, toolkit: str, interaction: Interaction, built_in: Path | None = None) -> identity.CodeParts:
     """Return what ``code_sha256`` is the hash of."""
     entry = catalogue()[toolkit]
     suffix = CUDA_C if entry.cuda_c else entry.suffix
     file = path.with_suffix(suffix)
     there = bool(suffix) and file.exists()
-    joined = JOINED[suffix](file, interaction) if there and suffix in JOINED else None
+    joined = JOINED[suffix](file, interaction, built_in) if there and suffix in JOINED else None
     native = files.text(file) if there and suffix not in JOINED else None
     generated = interaction.python_source() if entry.python else None
-    python = python_code.code(path, toolkit, _roots(path))
+    python = python_code.code(path, toolkit, _roots(path, built_in or BUILT_IN))
     return identity.CodeParts(python, joined, generated, interaction.tolerance, native)
 
 
-def _roots(path: Path) -> Roots:
+def _roots(path: Path, built_in: Path) -> Roots:
     """Return where the modules are that a stem imports and that are hashed with it: no library's."""
-    built_in = ("gravbench.variants", BUILT_IN)
-    if path.is_relative_to(BUILT_IN):
-        return (built_in,)
+    packaged = ("gravbench.variants", built_in)
+    if path.is_relative_to(built_in):
+        return (packaged,)
     # Where Python finds what lies beside a stem of one's own; a folder that has gravbench in it has libraries.
-    beside = [folder for folder in path.parents if str(folder) in sys.path and not BUILT_IN.is_relative_to(folder)]
-    return (built_in, *(("", folder) for folder in beside))
+    beside = [folder for folder in path.parents if str(folder) in sys.path and not built_in.is_relative_to(folder)]
+    return (packaged, *(("", folder) for folder in beside))

@@ -1,4 +1,4 @@
-"""Records as a table for other programs: CSV, or Parquet where pyarrow is installed."""
+"""Records for other programs: a table (CSV, or Parquet where pyarrow is installed), T4, or Thicket's JSON."""
 
 from __future__ import annotations
 
@@ -12,44 +12,69 @@ from typing import Any
 from gravbench.errors import InputError, nearest
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
+from gravbench.report import profiles, tuning_results
+from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.verdicts.uncertainty import Uncertainties
 
-KINDS = (".csv", ".parquet")
+KINDS = (".csv", ".parquet", ".t4.json", ".thicket.json")
+"""The endings of the files that are written."""
 LEFT_OUT = ("axes", "protocol")
 """Taken apart into columns of their own, or the same for a whole run."""
+KEY = "key"
+UNCERTAINTY = ("half_width", "half_width_includes_processes")
+AXIS = "axis"
+"""Begins the names of the columns of axes, as a field that has names begins those of its own."""
 
 
-def write(runs: Sequence[Sequence[Record]], path: Path) -> int:
-    """Write one row per case and one column per field and axis (``axis_p``), in the format that ``path`` ends in.
+def write(runs: Sequence[Sequence[Record]], path: Path, chosen: Chosen = EVERYTHING) -> int:
+    """Write the newest record of each case that is ``chosen``, in the format that the name of ``path`` ends in.
 
-    ``runs`` are whole files of records; of each, the newest record of each case is written. ``half_width`` is what
-    reports print after ±, as a part of the median: the interval by the record's own samples and the scatter of the
-    run's anchors of such work, which it lacks where ``half_width_includes_processes`` is false. Lists stay lists in
-    Parquet and are JSON in CSV. Written beside and moved into place. Returns the number of rows.
+    ``runs`` are whole files of records. A table has one row per case and one column per field and axis (``axis_p``).
+    ``half_width`` is what reports print after ±, as a part of the median: the interval by the record's own samples and
+    the scatter of the run's anchors of such work, which it lacks where ``half_width_includes_processes`` is false.
+    Lists stay lists in Parquet and are JSON in CSV. ``.t4.json`` and ``.thicket.json`` are what ``tuning_results`` and
+    ``profiles`` say. Written beside and moved into place. Returns the number of records.
 
     Raises:
         InputError: the ending is none of ``KINDS``, there is nothing to write, or pyarrow is missing for Parquet.
     """
-    if path.suffix not in KINDS:
+    kind = next((kind for kind in KINDS if path.name.endswith(kind)), None)
+    if kind is None:
         raise InputError(f"--to {path}: the ending is {path.suffix or 'missing'}; {nearest(path.suffix, list(KINDS))}")
-    known = Uncertainties(runs)
-    table = [_row(record, known) for records in runs for record in latest(records)]
-    if not table:
+    records = [record for run in runs for record in chosen.shown(latest(run))]
+    lines = rows(runs, chosen)
+    if kind == ".thicket.json":
+        records, lines = profiles.measured(records, lines)
+    if not records:
         raise InputError(f"--to {path}: there are no records to write; accepted: a run that has some")
-    names = list(dict.fromkeys(name for row in table for name in row))
     temporary = path.with_name(path.name + ".tmp")
-    (_csv if path.suffix == ".csv" else _parquet)(table, names, temporary)
+    if kind == ".csv":
+        _csv(lines, columns(lines), temporary)
+    elif kind == ".parquet":
+        _parquet(lines, columns(lines), temporary)
+    else:
+        content = tuning_results.results(records) if kind == ".t4.json" else profiles.profiles(records, lines)
+        temporary.write_text(json.dumps(content, allow_nan=False) + "\n", "utf-8")
     temporary.replace(path)
-    return len(table)
+    return len(records)
+
+
+def rows(runs: Sequence[Sequence[Record]], chosen: Chosen = EVERYTHING) -> list[dict[str, Any]]:
+    """Return the rows of the table: one for the newest record of each case that is chosen."""
+    known = Uncertainties(runs)
+    return [_row(record, known) for run in runs for record in chosen.shown(latest(run))]
+
+
+def columns(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Name the columns that some row has."""
+    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def _row(record: Record, known: Uncertainties) -> dict[str, Any]:
-    row: dict[str, Any] = {"key": record.key}
-    uncertainty = {
-        "half_width": known.half_width(record),
-        "half_width_includes_processes": known.includes_processes(record),
-    }
-    mappings = {"axis": record.axes}
+    row: dict[str, Any] = {KEY: record.key}
+    timed = record.median_seconds is not None
+    widths = (known.half_width(record), known.includes_processes(record)) if timed else (None, None)
+    mappings = {AXIS: record.axes}
     for field, value in record.model_dump(exclude=set(LEFT_OUT)).items():
         if isinstance(value, dict):
             mappings[field] = value
@@ -57,7 +82,7 @@ def _row(record: Record, known: Uncertainties) -> dict[str, Any]:
             row[field] = value
     return (
         row
-        | uncertainty
+        | dict(zip(UNCERTAINTY, widths, strict=True))
         | {f"{field}_{name}": value for field, mapping in mappings.items() for name, value in mapping.items()}
     )
 

@@ -116,6 +116,7 @@ def machine_code(bundle: Bundle, *, all_kernels: bool = False) -> Outcome:
     if left := len(every) - len(chosen):
         unchecked.append(f"{counted(left, 'kernel')}: not among those chosen; --all-kernels compiles all")
     bounds = Bounds()
+    same: set[Listed] = set()
     why: list[str] = []
     for trusted in (True, False):
         jobs: list[tuple[KernelFact, Job]] = []
@@ -131,11 +132,39 @@ def machine_code(bundle: Bundle, *, all_kernels: bool = False) -> Outcome:
             compared = _compared(fact, answer, trusted=trusted)
             findings += compared.findings
             why += compared.unchecked
+            if trusted and not (compared.findings or compared.unchecked):
+                same.add(_listed(fact))
             if trusted and answer.cubin:
                 why += bounds.add(job, fact.kernel, answer, mutual=ours.mutual(bundle.records[fact.line]))
     too_fast, looked = _too_fast(bundle, bounds, ours)
     scope = f"{counted(len(chosen), 'kernel')} of {len(every):,} by {compiler()}; {counted(looked, 'rate')}"
-    return Outcome(findings + too_fast, unchecked + why_not(why, "kernel"), scope)
+    return Outcome(findings + too_fast, unchecked + why_not(why, "kernel"), scope, _recompiled(bundle, ours, same))
+
+
+Listed = tuple[str, frozenset[tuple[str, int]], str, str]
+"""A kernel, its constants, its number type and its source."""
+
+
+def _listed(fact: KernelFact) -> Listed:
+    return fact.kernel, frozenset(fact.constants.items()), fact.dtype, fact.source
+
+
+def _recompiled(bundle: Bundle, ours: Ours, same: set[Listed]) -> frozenset[int]:
+    """Return the lines of the results all kernels of which are among the ``same`` as stated."""
+    lines = set()
+    for number, record in bundle.records.items():
+        source = ours.source(record)
+        if source is None or not same:
+            continue
+        try:
+            asked = {
+                (kernel, frozenset(constants), number_type(record), source) for kernel, constants in ours.asked(record)
+            }
+        except UnmodelledError:
+            continue
+        if asked and asked <= same:
+            lines.add(number)
+    return frozenset(lines)
 
 
 def _not_listed(bundle: Bundle, ours: Ours) -> list[str]:

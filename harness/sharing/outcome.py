@@ -10,11 +10,15 @@ from gravbench.model.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``findings`` are contradictions, ``unchecked`` what could not be decided and why, ``scope`` how much was."""
+    """``findings`` are contradictions, ``unchecked`` what could not be decided and why, ``scope`` how much was.
+
+    ``recompiled`` has the lines of the records all kernels of which were compiled again to the stated machine code.
+    """
 
     findings: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     scope: str = ""
+    recompiled: frozenset[int] = frozenset()
 
 
 def at(number: int, record: Record) -> str:
