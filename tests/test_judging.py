@@ -225,7 +225,7 @@ WRONG = {
     ),
     "softening squared": ([("+ eps2);", "+ eps2 * eps2);")], "the softening is squared twice"),
     "root of the softening": ([("+ eps2);", "+ sqrtf(eps2));")], "the softening is the root of eps2"),
-    "softening forgotten": ([("+ eps2);", ");")], "are NaN or infinite: without softening"),
+    "softening forgotten": ([("+ eps2);", ");")], "something is read that was not written, or without softening"),
     "softening slightly off": ([("+ eps2);", "+ 1.0002f * eps2);")], "eps2 is 1.0002"),
     "masses left out": ([("other.w * ", "")], "the masses are left out"),
     "own mass": ([("other.w * ", "self.w * ")], "the mass is that of the body that is pulled"),
