@@ -225,7 +225,7 @@ WRONG = {
     ),
     "softening squared": ([("+ eps2);", "+ eps2 * eps2);")], "the softening is squared twice"),
     "root of the softening": ([("+ eps2);", "+ sqrtf(eps2));")], "the softening is the root of eps2"),
-    "softening forgotten": ([("+ eps2);", ");")], "without softening the contribution of a body to itself is 0"),
+    "softening forgotten": ([("+ eps2);", ");")], "something is read that was not written, or without softening"),
     "softening slightly off": ([("+ eps2);", "+ 1.0002f * eps2);")], "eps2 is 1.0002"),
     "masses left out": ([("other.w * ", "")], "the masses are left out"),
     "own mass": ([("other.w * ", "self.w * ")], "the mass is that of the body that is pulled"),
@@ -233,7 +233,7 @@ WRONG = {
     "sign": ([("{ax, ay, az, 0}", "{-ax, -ay, -az, 0}")], "the sign is wrong"),
     "order": ([("{ax, ay, az, 0}", "{ay, ax, az, 0}")], "ax, ay, az are in the order ay, ax, az"),
     "one coordinate": ([("az += weight * dz", "az += weight * dz * dz")], "only az is wrong"),
-    "power": ([(WEIGHT, "other.w * inverse * inverse")], "a contribution is the distance times 1 / r^2"),
+    "power": ([(WEIGHT, "other.w * inverse * inverse")], "a pull is the distance times 1 / r^2"),
     "twice": ([("{ax, ay, az, 0}", "{2 * ax, 2 * ay, 2 * az, 0}")], "all accelerations are 2 times as large"),
     "half of the pairs": (
         [("ax += weight", "if (first + k > i) break;\n ax += weight")],
@@ -520,7 +520,7 @@ def test_a_wrong_entry_is_code_1_and_says_why_in_every_form(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([ENTRIES / "right.cu"], "accepted: gravbench judge"),
+        ([ENTRIES / "right.cu"], "judge runs an entry on the processor alone; accepted: gravbench judge"),
         (["missing.cu", "--emulate"], "missing.cu: cannot be read: No such file"),
         ([ENTRIES / "right.cu", "--emulate", "--n", "0"], "--n 0; accepted: 1 to 8192"),
         ([ENTRIES / "right.cu", "--emulate", "--n", "1e5"], "--n 100000; accepted: 1 to 8192"),
