@@ -292,6 +292,14 @@ def test_code_that_no_commit_from_there_on_has_is_left_out(repository, tmp_path)
         history.export([run_of(tmp_path / "x", of_changed(broken, old))], tmp_path / "results")
 
 
+def test_a_history_without_head_is_said(repository, tmp_path):
+    first = sources_of(repository)
+    git(repository, "checkout", "--orphan", "empty")
+    run = run_of(tmp_path / "run", of_changed(first, "0" * 64))
+    with pytest.raises(InputError, match=r"git rev-list failed: fatal: .*; accepted: a whole clone"):
+        history.export([run], tmp_path / "results")
+
+
 def test_the_ladder_belongs_to_the_commit_that_it_was_measured_at(tmp_path, monkeypatch):
     if subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True).returncode:
         pytest.skip("this checkout is no git clone")

@@ -102,7 +102,7 @@ def test_the_steps_are_those_of_the_toolkit_in_which_the_variant_is_fastest(both
         )
 
     toolkit = min(("cupy", "pycuda", "numba"), key=lambda name: fastest("tiled", name))
-    assert float(rows["tiled"]["NVIDIA H200"]) == pytest.approx(
+    assert float(rows["tiled"]["NVIDIA H200 (compute capability 9.0)"]) == pytest.approx(
         fastest("float4", toolkit) / fastest("tiled", toolkit), rel=5e-3
     )
     assert rows["tiled"]["over"] == "float4"
@@ -150,6 +150,34 @@ def test_a_case_is_reproduced_by_another_bundle_whose_interval_overlaps(factor, 
     assert rows[0].level == level
     other = [one.model_copy(update={"device": "NVIDIA H100"}) for one in second.records]
     assert tables.Tables(Gathered([first, packed(other, "second")]), VARIANTS).rows[0].level == "recompiled"
+
+
+def test_words_of_strangers_are_text(tmp_path):
+    name = '<script>alert("1")</script>'
+    strange = [one.model_copy(update={"device": name}) for one in LADDER if one.variant in ("naive", "tiled")]
+    for file in pages.write(Gathered([packed(strange, name)]), VARIANTS, tmp_path):
+        text = file.read_text("utf-8")
+        assert text.count("<script>") == 1
+        assert 'alert("1")' not in text
+
+
+def test_pages_of_an_earlier_site_are_removed_and_nothing_else(tmp_path):
+    every = Gathered([packed(LADDER)])
+    earlier = pages.write(every, VARIANTS, tmp_path)
+    (tmp_path / "variants" / "mine.html").write_text("my own page")
+    later = pages.write(Gathered([packed([one for one in LADDER if one.variant == "naive"])]), VARIANTS, tmp_path)
+    assert set(later) < set(earlier)
+    assert set(tmp_path.rglob("*.html")) == {*later, tmp_path / "variants" / "mine.html"}
+
+
+def test_records_are_recompiled_whose_kernels_compile_here_to_what_the_bundle_states(tmp_path):
+    pytest.importorskip("cuda.bindings.nvrtc")
+    file = tmp_path / f"large{bundle.ENDING}"
+    done = CliRunner().invoke(app, ["share", str(RUNS / "large-first"), "--out", str(file)])
+    assert done.exit_code == 0, done.output
+    (checked,) = gathered.gather([file, file]).bundles
+    levels = {(one.toolkit, one.status): checked.level(one) for one in checked.records}
+    assert levels == {(toolkit, "ok"): "recompiled" for toolkit in ("cupy", "pycuda")} | {("numba", "ok"): "recomputed"}
 
 
 def test_only_the_lines_whose_kernels_were_compiled_again_are_recompiled():

@@ -48,7 +48,7 @@ class Commits:
         try:
             self.root = Path(self._git("rev-parse", "--show-toplevel").decode().strip())
             lines = self._git("log", "--all", "--format=%H %ct").decode().splitlines()
-        except (OSError, subprocess.SubprocessError):
+        except InputError:
             raise InputError(
                 f"{Path.cwd()}: there is no git history here; export from the clone of gravbench in which asv publishes"
             ) from None
@@ -105,6 +105,10 @@ class Commits:
         return self._unpacked[tree]
 
     def _git(self, *words: str, given: bytes | None = None) -> bytes:
-        return subprocess.run(
-            ["git", "-C", str(self.root), *words], input=given, capture_output=True, timeout=MINUTE, check=True
-        ).stdout
+        try:
+            return subprocess.run(
+                ["git", "-C", str(self.root), *words], input=given, capture_output=True, timeout=MINUTE, check=True
+            ).stdout
+        except (OSError, subprocess.SubprocessError) as error:
+            said = (getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace").strip()
+            raise InputError(f"{self.root}: git {words[0]} failed: {said}; accepted: a whole clone") from None

@@ -29,6 +29,8 @@ HERE = Path(__file__).parent
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
+GENERATOR = "gravbench site"
+"""What a page says that it was written by."""
 INDEX, CARDS, STEPS, CROSSOVER = "index.html", "cards.html", "steps.html", "crossover.html"
 
 Links = Sequence[tuple[str, str]]
@@ -54,6 +56,8 @@ class Page:
 def write(gathered: Gathered, variants: Mapping[str, Variant], folder: Path) -> list[Path]:
     """Write the site into a folder, and return its files, the first page first.
 
+    Pages of an earlier site that are not written again are removed: they may show what is refused now.
+
     Raises:
         OSError: a file cannot be written.
     """
@@ -69,6 +73,7 @@ def write(gathered: Gathered, variants: Mapping[str, Variant], folder: Path) -> 
         "policy": POLICY.format(script=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()),
         "style": Markup((html.HERE / "page.css").read_text("utf-8") + (HERE / "site.css").read_text("utf-8")),
         "script": Markup(script),
+        "generator": GENERATOR,
         "version": VERSION,
         "choices": _choices,
         "link": links.of_cell,
@@ -80,7 +85,15 @@ def write(gathered: Gathered, variants: Mapping[str, Variant], folder: Path) -> 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(template.render(page=page, **shared), "utf-8")
         files.append(path)
+    _remove_older(folder, files)
     return files
+
+
+def _remove_older(folder: Path, files: Sequence[Path]) -> None:
+    for pattern in ("*.html", "cards/*.html", "variants/*.html"):
+        for path in sorted(folder.glob(pattern)):
+            if path not in files and f'content="{GENERATOR}"' in path.read_text("utf-8", errors="replace"):
+                path.unlink()
 
 
 class _Links:

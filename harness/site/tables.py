@@ -177,7 +177,7 @@ class Tables:
         columns: list[Column[str]] = [
             Column("variant", lambda name: name, text=True),
             Column("over", lambda name: self.parents.get(name) or "", text=True),
-            *(Column(device, _gain_on(gains, device)) for device in devices),
+            *(Column(_with_architecture(device, rows), _gain_on(gains, device)) for device in devices),
         ]
         return Part(title, table=Table(columns, names))
 
@@ -201,6 +201,12 @@ class Tables:
             "99th percentile over the bodies. An n where only one kind was measured with this error is left out."
         )
         return Section("crossover", "Direct sums, trees and multipole methods", reading, parts) if parts else None
+
+
+def _with_architecture(device: str, rows: Sequence[Row]) -> str:
+    """Name a card with its compute capability, and a processor by its name alone."""
+    capability = next((row.record.compute_capability for row in rows if row.device == device), None)
+    return f"{device} (compute capability {capability})" if capability else device
 
 
 def _gain_on(gains: Mapping[str, Mapping[str, float]], device: str) -> Callable[[str], str]:
