@@ -392,6 +392,27 @@ MUTATIONS = (
         "entry-refused-is-right", "harness/judging/judged.py", " and not self.costs[0].refused", "",
         "test_judging.py", "no_gpu",
     ),
+    Mutation(
+        "entry-bodies-may-change", "harness/judging/emulating.py",
+        "if sentence := changed(inputs, arrays, emulated.arrays):", 'if sentence := "":',
+        "test_exploits.py", "changes_bodies_afterwards",
+    ),
+    Mutation(
+        "entry-reaches-all-arrays", "harness/emulation/checked.cpp", "if (!array.given)", "if (false)",
+        "test_exploits.py", "former_output",
+    ),
+    Mutation(
+        "entry-defines-checks", "harness/emulation/programs.py", "and CHECKS.fullmatch(name)", "and not name",
+        "test_exploits.py", "defines_check",
+    ),
+    Mutation(
+        "entry-stores-unseen", "harness/emulation/device.hpp", "name& operator=(const name& other)",
+        "name& copied(const name& other)", "test_exploits.py", "races",
+    ),
+    Mutation(
+        "entry-answers-as-it-likes", "harness/emulation/emulated.py", "if not match or", "if",
+        "test_exploits.py", "system_writes_an_answer",
+    ),
     # search
     Mutation(
         "race-looks-late", "harness/verdicts/racing.py", "return int(doublings) + 1 if", "return int(doublings) if",
