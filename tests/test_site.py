@@ -13,6 +13,7 @@ from gravbench.cli.main import app
 from gravbench.errors import InputError
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
 from gravbench.model.variant import discover
+from gravbench.report.provenance import PARTIAL, PARTIAL_NOTE
 from gravbench.sharing import bundle, code_checks
 from gravbench.sharing.checks import Answer
 from gravbench.sharing.outcome import Outcome
@@ -87,6 +88,13 @@ def test_rows_are_the_fastest_configurations_with_what_the_records_give(both):
     clock = sorted(best.sm_clock_mhz)[len(best.sm_clock_mhz) // 2] * 1e6
     assert float(row["interactions per clock"]) == pytest.approx(best.interactions_per_second / clock / 132, rel=1e-2)
     assert row["1e9 interactions/J"].startswith(tables.ABOUT) == (best.joules is None)
+
+
+def test_a_rate_that_counts_fewer_interactions_has_a_sign(both):
+    section = tables.Tables(both, VARIANTS).side_by_side()
+    signs = {row["variant"]: row[""] for row in texts_of(section)}
+    assert (signs["tiled"], signs["resident_tree"]) == ("", PARTIAL)
+    assert PARTIAL_NOTE in section.parts[0].notes
 
 
 def test_the_steps_are_those_of_the_toolkit_in_which_the_variant_is_fastest(both):

@@ -11,7 +11,7 @@ from gravbench.model.record import Record
 from gravbench.model.variant import Variant, parents, summaries
 from gravbench.report.names import Names, joined
 from gravbench.report.numbers import milliseconds, number, percent, relative_error
-from gravbench.report.provenance import Here
+from gravbench.report.provenance import Here, sign_notes, signs
 from gravbench.report.section import Column, Part, Section, Table
 from gravbench.report.sections.content import Content
 from gravbench.report.sections.ladder import speed_words
@@ -139,6 +139,7 @@ class Tables:
             Column("ms", lambda row: milliseconds(seconds(row.record))),
             Column("± %", lambda row: percent(row.checked.known.half_width(row.record)), 1),
             Column("1e9 interactions/s", lambda row: speed_words(row.record)),
+            Column("", lambda row: signs(row.record), text=True),
             Column("1e9 interactions/J", lambda row: row.per_joule, 1),
             Column("interactions per clock", lambda row: number(row.per_clock, 3), 1),
             Column("max error", lambda row: relative_error(row.record.error_max), 1),
@@ -148,7 +149,8 @@ class Tables:
             Column("task", lambda row: row.task if several_tasks else "", 1, text=True),
             Column("configuration", lambda row: row.record.configuration, 1, text=True),
         ]
-        return Section("rows", "Cards side by side", READING, [Part(table=Table(columns, rows))])
+        notes = sign_notes(row.record for row in rows)
+        return Section("rows", "Cards side by side", READING, [Part(table=Table(columns, rows), notes=notes)])
 
     def steps(self) -> Section:
         """Show the speed-up of each step over the one before, for each card: a table for each task, at one n."""
