@@ -119,6 +119,44 @@ MUTATIONS = (
         "merge-keeps-process-numbers", "harness/model/merging.py", "records = _numbered(sources)",
         "records = [record for source in sources for record in source.records]", "test_merging.py",
     ),
+    # history, exports, site
+    Mutation(
+        "commits-off-the-line", "harness/asv/commits.py", '"rev-list", "--first-parent", "--reverse"',
+        '"rev-list", "--reverse"', "test_history.py", "merged",
+    ),
+    Mutation(
+        "commit-not-its-own", "harness/asv/commits.py", "commits = [commit, *(", "commits = [*(", "test_history.py",
+        "changed_sources or ladder",
+    ),
+    Mutation(
+        "headers-of-today", "harness/model/stem_code.py", "shared = built_in / SHARED.name if built_in else SHARED",
+        "shared = SHARED", "test_history.py", "header",
+    ),
+    Mutation(
+        "space-without-conditions", "harness/explain/tuning_problem.py", 'return [{"Expression"',
+        'return [] and [{"Expression"', "test_tuning_problem.py",
+    ),
+    Mutation(
+        "tuned-seconds", "harness/explain/tuning_problem.py", '"time": 1e3 * seconds(record) if',
+        '"time": seconds(record) if', "test_tuning_problem.py",
+    ),
+    Mutation(
+        "wrong-results-are-correct", "harness/report/tuning_results.py", '"invalid": "correctness"',
+        '"invalid": "correct"', "test_export.py",
+    ),
+    Mutation(
+        "refused-on-the-site", "harness/site/gathered.py", "        if answer.consistent:", "        if True:",
+        "test_site.py",
+    ),
+    Mutation(
+        "itself-as-repetition", "harness/site/gathered.py",
+        "if other is not checked and measured.samples_seconds != record.samples_seconds:", "if other is not checked:",
+        "test_site.py", "reproduced",
+    ),
+    Mutation(
+        "partly-recompiled", "harness/sharing/code_checks.py", "if asked and asked <= same:", "if asked:",
+        "test_site.py",
+    ),
     # sharing
     Mutation(
         "root-without-names", "harness/sharing/merkle.py", 'b"\\0" + name.encode() + b"\\0" +', 'b"\\0" +',

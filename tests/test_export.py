@@ -142,6 +142,14 @@ def test_results_of_tuning_have_the_cases_with_their_times_in_milliseconds(of_th
         assert result["times"]["runtimes"] == [1e3 * seconds for seconds in one.samples_seconds]
 
 
+@pytest.mark.parametrize(("status", "word"), [("invalid", "correctness"), ("failed", "runtime"), ("ok", "correct")])
+def test_results_of_tuning_say_why_one_does_not_count(tmp_path, status, word):
+    one = RECORDS[0].model_copy(update={"status": status})
+    export.write([[one]], tmp_path / "one.t4.json")
+    (result,) = json.loads((tmp_path / "one.t4.json").read_text("utf-8"))["results"]
+    assert (result["invalidity"], result["correctness"]) == (word, float(status == "ok"))
+
+
 def test_thicket_reads_the_records_with_their_stages(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -261,6 +261,16 @@ def test_a_record_of_changed_sources_belongs_to_the_commit_that_has_its_code(rep
     assert git(repository, "status", "--porcelain") == dirty
 
 
+def test_a_header_is_that_of_the_commit(repository, tmp_path):
+    base = sources_of(repository)
+    header = repository / "variants" / "common" / "body.cuh"
+    header.write_text(header.read_text("utf-8") + "__device__ int in_a_header;\n", "utf-8")
+    sha256 = edited(repository, "")
+    later = committed(repository, "a header")
+    done = history.export([run_of(tmp_path / "run", of_changed(base, sha256))], tmp_path / "results")
+    assert done.placed == {later: 1}
+
+
 def test_of_a_merged_branch_the_merge_has_the_code_because_asv_shows_first_parents(repository, tmp_path):
     base = sources_of(repository)
     git(repository, "checkout", "-b", "side")

@@ -11,9 +11,10 @@ from browsing import chromium
 from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
-from gravbench.model.runs import RECORDS, RecordFile
+from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
 from gravbench.model.variant import discover
-from gravbench.sharing import bundle
+from gravbench.report.provenance import PARTIAL, PARTIAL_NOTE
+from gravbench.sharing import bundle, code_checks
 from gravbench.sharing.checks import Answer
 from gravbench.sharing.outcome import Outcome
 from gravbench.site import gathered, pages, tables
@@ -87,6 +88,13 @@ def test_rows_are_the_fastest_configurations_with_what_the_records_give(both):
     clock = sorted(best.sm_clock_mhz)[len(best.sm_clock_mhz) // 2] * 1e6
     assert float(row["interactions per clock"]) == pytest.approx(best.interactions_per_second / clock / 132, rel=1e-2)
     assert row["1e9 interactions/J"].startswith(tables.ABOUT) == (best.joules is None)
+
+
+def test_a_rate_that_counts_fewer_interactions_has_a_sign(both):
+    section = tables.Tables(both, VARIANTS).side_by_side()
+    signs = {row["variant"]: row[""] for row in texts_of(section)}
+    assert (signs["tiled"], signs["resident_tree"]) == ("", PARTIAL)
+    assert PARTIAL_NOTE in section.parts[0].notes
 
 
 def test_the_steps_are_those_of_the_toolkit_in_which_the_variant_is_fastest(both):
@@ -178,6 +186,25 @@ def test_records_are_recompiled_whose_kernels_compile_here_to_what_the_bundle_st
     (checked,) = gathered.gather([file, file]).bundles
     levels = {(one.toolkit, one.status): checked.level(one) for one in checked.records}
     assert levels == {(toolkit, "ok"): "recompiled" for toolkit in ("cupy", "pycuda")} | {("numba", "ok"): "recomputed"}
+
+
+def test_a_record_is_not_recompiled_whose_kernels_were_not_chosen(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.bindings.nvrtc")
+    run = tmp_path / "run"
+    for one in read("fastest-large"):
+        if (one.variant, one.toolkit) in (("naive", "cupy"), ("chamomile", "cupy")):
+            RecordFile(run).append(one)
+    (run / ENVIRONMENT).write_text((RUNS / "fastest-large" / ENVIRONMENT).read_text("utf-8"), "utf-8")
+    checked = _with_one_kernel(run, tmp_path / f"some{bundle.ENDING}", monkeypatch)
+    assert len(checked.bundle.facts.kernels) == 2
+    assert sorted(map(checked.level, checked.records)) == ["recompiled", "recomputed"]
+
+
+def _with_one_kernel(run, file, monkeypatch):
+    assert CliRunner().invoke(app, ["share", str(run), "--out", str(file)]).exit_code == 0
+    monkeypatch.setattr(code_checks, "MOST_KERNELS", 1)
+    read_back = bundle.read(file)
+    return Checked(read_back, Answer(file.name, "root", {gathered.MACHINE_CODE: code_checks.machine_code(read_back)}))
 
 
 def test_only_the_lines_whose_kernels_were_compiled_again_are_recompiled():

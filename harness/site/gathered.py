@@ -93,7 +93,7 @@ class Gathered:
         return cases
 
     def repetitions(self, checked: Checked, record: Record) -> list[Repetition]:
-        """Return the newest record of the same case in each other bundle; records that are the same are no repetition."""
+        """Return the newest record of the same case in each other bundle; the same samples are no repetition."""
         newest: dict[str, Repetition] = {}
         for other, measured in self._measured[_case(record)]:
             if other is not checked and measured.samples_seconds != record.samples_seconds:
@@ -132,7 +132,9 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(files))
 
 
-def gather(files: Sequence[Path], *, all_kernels: bool = False, say: Callable[[str], None] = lambda _: None) -> Gathered:
+def gather(
+    files: Sequence[Path], *, all_kernels: bool = False, say: Callable[[str], None] = lambda _: None
+) -> Gathered:
     """Check every bundle; one that is there twice counts once.
 
     Raises:

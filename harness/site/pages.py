@@ -186,7 +186,10 @@ def _variant(name: str, file: str, tables: Tables, variants: Mapping[str, Varian
         "Derived from": [parent] if (parent := tables.parents.get(name)) else [],
         "Steps from here": [child for child, above in tables.parents.items() if above == name],
     }
-    known = {label: [(other, links.variants[other]) for other in others if other in links.variants] for label, others in family.items()}
+    known = {
+        label: [(other, links.variants[other]) for other in others if other in links.variants]
+        for label, others in family.items()
+    }
     rows = tables.side_by_side(lambda row: row.record.variant == name)
     return Page(file, name, introduction, known, [("", [rows])])
 

@@ -11,7 +11,7 @@ from gravbench.model.record import Record
 from gravbench.model.variant import Variant, parents, summaries
 from gravbench.report.names import Names, joined
 from gravbench.report.numbers import milliseconds, number, percent, relative_error
-from gravbench.report.provenance import Here
+from gravbench.report.provenance import Here, sign_notes, signs
 from gravbench.report.section import Column, Part, Section, Table
 from gravbench.report.sections.content import Content
 from gravbench.report.sections.ladder import speed_words
@@ -34,10 +34,10 @@ LEVELS = {
     "not reproduced": "another bundle has the same case on a card of the same kind, and the intervals do not overlap",
 }
 READING = (
-    "Each row is the fastest configuration of a variant in one toolkit, in one bundle. ± is half the 95 % interval of the "
-    "time. The energy is that of the card's counter; with ≈ it is the median power times the time. Interactions per "
-    "clock are those of one multiprocessor at the median clock that was read. The first page of the site says what the "
-    "words under checked mean."
+    "Each row is the fastest configuration of a variant in one toolkit, in one bundle. ± is half the 95 % interval of "
+    "the time. The energy is that of the card's counter; with ≈ it is the median power times the time. Interactions "
+    "per clock are those of one multiprocessor at the median clock that was read. The first page of the site says what "
+    "the words under checked mean."
 )
 
 
@@ -122,15 +122,15 @@ class Tables:
     @property
     def devices(self) -> list[str]:
         """The cards and processors, cards first."""
-        return list(dict.fromkeys(row.device for row in sorted(self.rows, key=lambda row: (row.shared.cpu, row.device))))
+        return list(
+            dict.fromkeys(row.device for row in sorted(self.rows, key=lambda row: (row.shared.cpu, row.device)))
+        )
 
     def side_by_side(self, chosen: Callable[[Row], bool] = lambda _: True) -> Section:
         """Show rows beside each other: those of a variant at one n stand together, the fastest first."""
         rows = list(filter(chosen, self.rows))
         order = ranking.ladder_order({row.record.variant for row in rows}, self.parents)
-        rows.sort(
-            key=lambda row: (row.task, -row.record.n, order.index(row.record.variant), seconds(row.record))
-        )
+        rows.sort(key=lambda row: (row.task, -row.record.n, order.index(row.record.variant), seconds(row.record)))
         several_tasks = len({row.task for row in rows}) > 1
         columns: list[Column[Row]] = [
             Column("variant", lambda row: named(row.record), text=True),
@@ -139,6 +139,7 @@ class Tables:
             Column("ms", lambda row: milliseconds(seconds(row.record))),
             Column("± %", lambda row: percent(row.checked.known.half_width(row.record)), 1),
             Column("1e9 interactions/s", lambda row: speed_words(row.record)),
+            Column("", lambda row: signs(row.record), text=True),
             Column("1e9 interactions/J", lambda row: row.per_joule, 1),
             Column("interactions per clock", lambda row: number(row.per_clock, 3), 1),
             Column("max error", lambda row: relative_error(row.record.error_max), 1),
@@ -148,7 +149,8 @@ class Tables:
             Column("task", lambda row: row.task if several_tasks else "", 1, text=True),
             Column("configuration", lambda row: row.record.configuration, 1, text=True),
         ]
-        return Section("rows", "Cards side by side", READING, [Part(table=Table(columns, rows))])
+        notes = sign_notes(row.record for row in rows)
+        return Section("rows", "Cards side by side", READING, [Part(table=Table(columns, rows), notes=notes)])
 
     def steps(self) -> Section:
         """Show the speed-up of each step over the one before, for each card: a table for each task, at one n."""
@@ -159,9 +161,9 @@ class Tables:
             if part := self._steps_part(f"{task}, n = {n:,}", by_n[n]):
                 parts.append(part)
         reading = (
-            "The speed of the fastest configuration of a variant over that of the variant it is derived from, in the same "
-            "toolkit and the same bundle; of several toolkits and bundles, where the variant is fastest. Above 1 the step "
-            "pays on that card."
+            "The speed of the fastest configuration of a variant over that of the variant it is derived from, in the "
+            "same toolkit and the same bundle; of several toolkits and bundles, where the variant is fastest. Above 1 "
+            "the step pays on that card."
         )
         return Section("steps", "Which step pays on which card", reading, parts)
 
@@ -190,15 +192,17 @@ class Tables:
             if ranking.is_ranked(record) and record.error_p99
         ]
         parts = []
-        for (device, task), alike in grouped(measured, _place).items():
+        for (device, _), alike in grouped(measured, _place).items():
             by_n = sorted(grouped(alike, ranking.size).items())
-            table = sorted((line for n, same in by_n for line in _lines(n, same)), key=lambda line: (-line.error, line.n))
+            table = sorted(
+                (line for n, same in by_n for line in _lines(n, same)), key=lambda line: (-line.error, line.n)
+            )
             if table:
                 title = f"{device}, {self._names.task(ranking.conditions(alike[0]))}"
                 parts.append(Part(title, table=Table(_CROSSOVER, table), lines=_conclusions(table)))
         reading = (
-            "The fastest of each kind of method whose error is accepted, in ms, in all bundles of a card; the error is the "
-            "99th percentile over the bodies. An n where only one kind was measured with this error is left out."
+            "The fastest of each kind of method whose error is accepted, in ms, in all bundles of a card; the error is "
+            "the 99th percentile over the bodies. An n where only one kind was measured with this error is left out."
         )
         return Section("crossover", "Direct sums, trees and multipole methods", reading, parts) if parts else None
 
