@@ -520,7 +520,7 @@ def test_a_wrong_entry_is_code_1_and_says_why_in_every_form(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([ENTRIES / "right.cu"], "judge runs an entry on the processor alone; accepted: gravbench judge"),
+        ([ENTRIES / "right.cu"], "accepted: gravbench judge"),
         (["missing.cu", "--emulate"], "missing.cu: cannot be read: No such file"),
         ([ENTRIES / "right.cu", "--emulate", "--n", "0"], "--n 0; accepted: 1 to 8192"),
         ([ENTRIES / "right.cu", "--emulate", "--n", "1e5"], "--n 100000; accepted: 1 to 8192"),

@@ -16,6 +16,7 @@ from gravbench.live import rungs as live
 from gravbench.live import templates
 from gravbench.live.recorder import BufferRecorder
 from gravbench.model import derived, files, wgsl
+from gravbench.model.method import METHOD
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.model.statistics import median_interval
@@ -242,7 +243,7 @@ def test_records_of_the_page_are_read_by_report_compare_and_merge(opened, measur
     assert first.driver.startswith("Chromium ")
     assert first.adapter["browser"] == first.driver
     assert first.clock_resolution_seconds > 0
-    assert first.method == 2
+    assert first.method == METHOD
     assert "google swiftshader, software adapter" in printed("report", folder)
     assert "float4" in printed("report", folder, "--full")
     printed("report", folder, "--html", tmp_path / "page.html")
