@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = {"caught": "not slow", "caught by a slow test": "slow"}
+PARTS = {"caught": "not slow and not corpus", "caught by a slow test": "slow"}
 """What is said where a test of a part fails, and the marker expression of the part."""
 REDIRECTING = """
 import sys

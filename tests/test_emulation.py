@@ -484,7 +484,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize(
     ("name", "n"),
-    [pytest.param(name, n, marks=() if name in QUICK and n == 97 else pytest.mark.slow)
+    [pytest.param(name, n, marks=pytest.mark.corpus if n == 1 else () if name in QUICK else pytest.mark.slow)
      for name in VARIANTS for n in (1, 97)],
 )  # fmt: skip
 def test_variants_raise_no_alarm_and_agree_with_the_float64_direct_sum(name, n):

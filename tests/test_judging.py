@@ -233,7 +233,7 @@ WRONG = {
     "sign": ([("{ax, ay, az, 0}", "{-ax, -ay, -az, 0}")], "the sign is wrong"),
     "order": ([("{ax, ay, az, 0}", "{ay, ax, az, 0}")], "ax, ay, az are in the order ay, ax, az"),
     "one coordinate": ([("az += weight * dz", "az += weight * dz * dz")], "only az is wrong"),
-    "power": ([(WEIGHT, "other.w * inverse * inverse")], "a pull is the distance times 1 / r^2"),
+    "power": ([(WEIGHT, "other.w * inverse * inverse")], "a contribution is the distance times 1 / r^2"),
     "twice": ([("{ax, ay, az, 0}", "{2 * ax, 2 * ay, 2 * az, 0}")], "all accelerations are 2 times as large"),
     "half of the pairs": (
         [("ax += weight", "if (first + k > i) break;\n ax += weight")],

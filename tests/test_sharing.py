@@ -106,8 +106,14 @@ def test_a_run_that_was_continued_is_consistent(tmp_path):
     assert checks.verify(made, "").consistent
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(run, marks=pytest.mark.slow if run.name in ("counters", "ladder") else pytest.mark.corpus)
+        for run in RUNS
+    ],
+    ids=lambda run: run.name,
+)
 def test_every_packaged_run_is_consistent(run, tmp_path):
     answer = checks.verify(read(bundle.with_tree(writing.files_of(run, discover(), warnings.warn)), tmp_path), "")
     assert {name: outcome.findings for name, outcome in answer.outcomes.items() if outcome.findings} == {}

@@ -87,6 +87,8 @@ def _emulated(entry: Entry, rung: Variant | None, sizes: list[int] | None, seed:
     from gravbench.judging.judged import Judged
     from gravbench.sandbox.confined import protections
 
+    if entry.is_wgsl:
+        raise InputError(f"{entry.path}: WGSL is not emulated; accepted: --device wgpu:0")
     if sizes is not None:
         judgement.check_sizes(sizes)
     for sentence in protections().missing:
