@@ -3,7 +3,9 @@
 import json
 import re
 import shutil
+import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,17 +13,22 @@ import pytest
 from conftest import ROOT, command, flat
 from gravbench.errors import InputError
 from gravbench.explain.assembling import missing
+from gravbench.judging import on_device
 from gravbench.judging.emulating import EmulatedLauncher
+from gravbench.judging.entry import entry_of
 from gravbench.learning import progress, shown
 from gravbench.learning.checking import check, rung_of
 from gravbench.learning.classroom import as_json, read_class
 from gravbench.learning.exercises import FIGURE, NAMES, exercise, exercises
 from gravbench.learning.similarity import similar
 from gravbench.learning.thresholds import thresholds
+from gravbench.learning.timing_beside import times_beside
+from gravbench.model.device import Device
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
 from gravbench.report.numbers import number
 from gravbench.verdicts import ranking
+from hosted_card import built
 
 SUBMISSIONS = sorted((ROOT / "tests" / "learn").glob("*/*.cu"))
 QUICK = ("tiles",)
@@ -102,6 +109,51 @@ def test_times_on_pages_are_those_of_the_records(name):
             and record.axes == axes
         ]
         assert [number(1e3 * ranking.seconds(record)) for record in found] == [number(milliseconds)], key
+
+
+@pytest.fixture
+def card(tmp_path, monkeypatch):
+    """Return a device that is the processor."""
+    monkeypatch.setattr(on_device, "WORKER", (sys.executable, str(ROOT / "tests" / "hosted_card.py")))
+    monkeypatch.setattr(on_device, "binary_of", lambda entry, _: built(entry, tmp_path))
+    return Device("cuda:0", "Pretended")
+
+
+@graded
+def test_on_a_gpu_a_submission_is_timed_beside_its_rung(card):
+    right = checked("threads", exercise("threads").solution)
+    beside = times_beside(right, card, 300)
+    assert beside.ratio > 0
+    assert re.fullmatch(
+        r"[\d.]+ ms for 300 bodies on Pretended, where naive takes [\d.]+ ms: (as fast|.* times as long)",
+        beside.sentence,
+    )
+    sections = {section.name: section for section in shown.result(right, {}, replace(beside, submission=beside.rung))}
+    assert sections["time"].parts[0].lines[0].endswith("as fast")
+    assert not sections["time"].notes
+    slower = replace(
+        beside,
+        rung=replace(
+            beside.rung,
+            n=300,
+            measurement=beside.rung.measurement.model_copy(update={"median_seconds": beside.submission.seconds / 3}),
+        ),
+    )
+    (section,) = (section for section in shown.result(right, {}, slower) if section.name == "time")
+    assert section.parts[0].lines[0].endswith("3.00 times as long")
+    assert section.notes == [shown.DISAGREE]
+
+
+@graded
+def test_what_is_wrong_only_while_it_is_timed_is_wrong(card):
+    right = checked("threads", exercise("threads").solution)
+    begin = "static int threads_so_far; const bool is_late = threads_so_far++ > 9000;\n    const int i ="
+    text = right.entry.text.replace("const int i =", begin).replace("az[i] = sum_z;", "az[i] = is_late ? 0 : sum_z;")
+    assert "is_late ? 0" in text
+    beside = times_beside(replace(right, entry=entry_of(right.entry.path, text)), card, 300)
+    assert beside.ratio is None
+    assert "wrong while it was" in beside.wrong
+    assert beside.sentence.startswith("not timed on Pretended")
 
 
 @graded

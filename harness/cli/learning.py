@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,14 +73,18 @@ def start(name: Name) -> None:
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Your kernel, named after its exercise: tiles.cu.")],
     name: Annotated[str | None, typer.Option("--exercise", metavar="NAME", help="The exercise it is for.")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Time it on this GPU, such as cuda:0 (default: the first, if there is one)."),
+    ] = None,
     progress: ProgressFile = None,
     thresholds: ThresholdsFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Check your kernel: wrong because, right but, or right and as good as the rung.
 
-    It is emulated thread by thread, and what an interaction costs is counted in its machine code. Exit code 1 unless it
-    is as good as the rung.
+    It is emulated thread by thread, and what an interaction costs is counted in its machine code. Where there is a GPU,
+    it is timed beside the rung. Exit code 1 unless it is as good as the rung.
     """
     from gravbench.config.document import text_of
     from gravbench.judging.emulating import EmulatedLauncher
@@ -88,22 +93,28 @@ def check(
     from gravbench.learning.exercises import exercise, of_file
     from gravbench.learning.progress import attempt, changing
     from gravbench.learning.thresholds import thresholds as read_thresholds
+    from gravbench.learning.timing_beside import times_beside
     from gravbench.report.terminal.sections import render_sections
     from gravbench.sandbox.confined import protections
+    from gravbench.toolkits.devices import select
 
+    gpu = next((known for known in select([device] if device else [])[0] if known.is_gpu), None)
     of_exercise = exercise(name) if name else of_file(file)
     text, limits = text_of(file, MOST_BYTES), read_thresholds(thresholds).of(of_exercise.name)
     for sentence in protections().missing:
         warn(sentence)
     with working(f"checking {file.name}"):
         checked = checking.check(of_exercise, file, text, limits, EmulatedLauncher())
+        beside = times_beside(checked, gpu) if gpu and checked.verdict != "wrong" else None
+    if beside and beside.wrong:
+        checked = replace(checked, verdict="wrong", sentence=f"on {beside.device}, {beside.wrong}")
     with changing(_path(progress)) as known:
         work = known.of(of_exercise.name)
         work.attempts.append(attempt(text, checked.verdict, checked.sentence))
     if as_json:
-        typer.echo(json.dumps(shown.as_json(checked, limits, work), indent=2))
+        typer.echo(json.dumps(shown.as_json(checked, limits, work, beside), indent=2))
     else:
-        render_sections(shown.result(checked, limits), console())
+        render_sections(shown.result(checked, limits, beside), console())
         _say_next(shown.next_after(checked, work))
     raise typer.Exit(0 if checked.verdict == "good" else 1)
 

@@ -75,18 +75,23 @@ def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher
     return Checked(of_exercise, entry, judgement, "good", sentence, (), counts, rung)
 
 
+def rung_entry(name: str) -> Entry:
+    """Return the rung of an exercise as an entry; our solution stands for a variant that cannot be written as one."""
+    of_name = exercise(name)
+    variant = discover()[of_name.about.rung]
+    called, text = (variant.name, exported(variant)) if not variant.approximates else ("our solution", of_name.solution)
+    return entry_of(Path(f"{called}.cu"), text)
+
+
 @cache
 def rung_of(name: str) -> Counted:
-    """Count the rung of an exercise; where a variant cannot be written as an entry, our solution stands for it.
+    """Count the rung of an exercise.
 
     Raises:
         NoCostError: its machine code cannot be counted here.
     """
-    of_name = exercise(name)
-    variant = discover()[of_name.about.rung]
-    called, text = (variant.name, exported(variant)) if not variant.approximates else ("our solution", of_name.solution)
-    entry = entry_of(Path(f"{called}.cu"), text)
-    return counted(called, entry, cost_of(entry))
+    entry = rung_entry(name)
+    return counted(entry.path.stem, entry, cost_of(entry))
 
 
 def why_wrong(judgement: Judgement) -> str:

@@ -14,6 +14,7 @@ from gravbench.learning.exercises import Exercise, exercises
 from gravbench.learning.grading import Compared, compared
 from gravbench.learning.progress import Progress, Verdict, Work
 from gravbench.learning.thresholds import Limits
+from gravbench.learning.timing_beside import AS_FAST, Beside
 from gravbench.report.section import Column, Part, Section, Table
 
 WORDS: dict[Verdict | None, str] = {
@@ -25,6 +26,7 @@ WORDS: dict[Verdict | None, str] = {
 BEGINNINGS: dict[Verdict, str] = {"wrong": "Wrong because", "right": "Right, but", "good": "Right, and"}
 COLOURS: dict[Verdict, str] = {"wrong": "red", "right": "yellow", "good": "green"}
 BY_COUNTS = f"Graded by what is counted in the machine code for {ARCHITECTURE}, not by time."
+DISAGREE = "What is counted and the time say different things; the text of the exercise may say why."
 
 
 def listed(progress: Progress) -> Section:
@@ -53,8 +55,8 @@ def next_in_list(progress: Progress) -> str:
     return "All exercises are done. To measure kernels of your own: gravbench new my_kernel"
 
 
-def result(checked: Checked, limits: Limits) -> Iterator[Section]:
-    """Show what came of a check."""
+def result(checked: Checked, limits: Limits, beside: Beside | None = None) -> Iterator[Section]:
+    """Show what came of a check, and of the time ``beside`` that of the rung, where it was timed."""
     title = f"{checked.entry.path.name}: {WORDS[checked.verdict]}"
     sentence = f"{BEGINNINGS[checked.verdict]} {checked.sentence}"
     sentence += "" if sentence.endswith("?") else "."
@@ -64,6 +66,9 @@ def result(checked: Checked, limits: Limits) -> Iterator[Section]:
     if checked.counts and checked.of_rung:
         rows = compared(checked.counts, checked.of_rung, limits)
         yield Section("counts", "What is counted", BY_COUNTS, [Part(table=Table(_columns(checked), rows))])
+    if beside and not beside.wrong:
+        disagree = beside.ratio is not None and (beside.ratio <= AS_FAST) != (checked.verdict == "good")
+        yield Section("time", "How long it takes", "", [Part(lines=[beside.sentence])], [DISAGREE] * disagree)
 
 
 def _notes(checked: Checked) -> Sequence[str]:
@@ -98,7 +103,7 @@ def next_after(checked: Checked, work: Work) -> str:
     return f"Next: change it, and again: gravbench learn check {file}{help_words}"
 
 
-def as_json(checked: Checked, limits: Limits, work: Work) -> dict[str, Any]:
+def as_json(checked: Checked, limits: Limits, work: Work, beside: Beside | None = None) -> dict[str, Any]:
     """Return all that is known of a check, for programs."""
     counts = compared(checked.counts, checked.of_rung, limits) if checked.counts and checked.of_rung else []
     judged = judgement_json(Judged(checked.judgement, "emulated", (Costed(checked.entry.path.name, None),)))
@@ -112,6 +117,14 @@ def as_json(checked: Checked, limits: Limits, work: Work) -> dict[str, Any]:
         "counts": [asdict(count) for count in counts],
         "differences": [asdict(difference) for difference in checked.differences],
         "not_counted": checked.not_counted,
+        "time": beside
+        and {
+            "device": beside.device,
+            "n": beside.n,
+            "seconds": beside.submission.seconds,
+            "rung_seconds": beside.rung.seconds,
+            "wrong": beside.wrong,
+        },
         "sizes": judged["sizes"],
         "seed": judged["seed"],
         "attempts": len(work.attempts),
