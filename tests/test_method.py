@@ -62,7 +62,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/cutile.py": "3fe9ae55",
         "toolkits/device_sums.py": "9674d114",
         "toolkits/devices.py": "45832744",
-        "toolkits/driver.py": "b620a8ef",
+        "toolkits/driver.py": "554c1e03",
         "toolkits/images.py": "071c21ae",
         "toolkits/interface.py": "2621e72b",
         "toolkits/jax.py": "2790b65f",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -259,9 +259,13 @@ def synchronize() -> None:
 
 
 def limit_device_code(heap_bytes: int, printed_bytes: int) -> None:
-    """Limit what kernels of the current context may allocate, and what they may print; before the first launch."""
-    _call("cuCtxSetLimit", PRINTED_BYTES, ctypes.c_size_t(printed_bytes))
-    _call("cuCtxSetLimit", HEAP_BYTES, ctypes.c_size_t(heap_bytes))
+    """Limit what kernels of the current context may allocate, and what they may print, as far as the driver takes it.
+
+    Before the first launch.
+    """
+    for limit, size in ((PRINTED_BYTES, printed_bytes), (HEAP_BYTES, heap_bytes)):
+        with suppress(DriverError):  # of a size that is too small for it, it keeps its own
+            _call("cuCtxSetLimit", limit, ctypes.c_size_t(size))
 
 
 def allow_dynamic_shared(function: int, bytes_of_block: int) -> None:
