@@ -54,7 +54,7 @@ def texts(bundle: Bundle) -> Outcome:
     unchecked = why_not(["the code that ran is not in the bundle"] * without, "record")
     here = Here(discover())
     same = {record.code_sha256 for record in bundle.records.values() if here.origin(record) is Origin.SAME} & there
-    return Outcome(findings, unchecked, f"{counted(len(codes), 'code')}, {len(same):,} the same as here")
+    return Outcome(findings, unchecked, f"{counted(len(codes), 'text')} of code, {len(same):,} as in this checkout")
 
 
 class Ours:

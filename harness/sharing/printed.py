@@ -37,8 +37,11 @@ def show(answer: Answer, console: Console) -> None:
         outcome = answer.outcomes[check.name]
         table.add_row(check.name, _word(outcome), check.proves)
     console.print(table)
-    scopes = dict.fromkeys(outcome.scope for outcome in answer.outcomes.values() if outcome.scope)
-    say(console, f"Looked at: {'; '.join(scopes)}")
+    checks_of: dict[str, list[str]] = {}
+    for name, outcome in answer.outcomes.items():
+        if outcome.scope:
+            checks_of.setdefault(outcome.scope, []).append(name)
+    say_lines(console, "Looked at", [f"{', '.join(names)}: {scope}" for scope, names in checks_of.items()])
     for name, outcome in answer.outcomes.items():
         more = len(outcome.findings) - MOST_FINDINGS
         rest = [f"and {more:,} more; --json prints all"] if more > 0 else []
