@@ -164,10 +164,10 @@ def _packed(
 def _read(ended: Ended, program: Program, returned: Mapping[str, NDArray[np.generic]]) -> Emulated:
     """Return what the program wrote."""
     line, _, content = ended.stdout.partition(b"\n")
-    said = line.decode(errors="replace")
-    if fault := FAULT.fullmatch(said):
+    text = line.decode(errors="replace")
+    if fault := FAULT.fullmatch(text):
         return Emulated({}, program.fault(list(fault.groups())), 0.0)
-    match = END.fullmatch(said)
+    match = END.fullmatch(text)
     sizes = sum(array.nbytes for array in returned.values())
     if not match or len(content) != int(match[2]) + sizes:
         return Emulated({}, _unsaid(ended), 0.0)
@@ -183,8 +183,8 @@ def _unsaid(ended: Ended) -> Fault:
     """Return the fault of a program that ended without saying why."""
     if "did not end" in ended.reason:
         return Fault("time", f"the program was ended: {ended.reason}", None, None, None, "")
-    said = ended.stderr.decode(errors="replace")
-    if "bad_alloc" in said or "killed" in ended.reason:
+    text = ended.stderr.decode(errors="replace")
+    if "bad_alloc" in text or "killed" in ended.reason:
         return Fault("memory", "the program needs more memory than the limit", None, None, None, "")
     how = f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
     return Fault("crash", f"the program ended without a result ({ended.reason or how})", None, None, None, "")

@@ -211,11 +211,11 @@ def _check_symbols(made: Path, source: str) -> None:
         )
 
 
-def _at_its_line(source: str, name: str, said: str) -> CompilerError:
+def _at_its_line(source: str, name: str, sentence: str) -> CompilerError:
     """Make an error about a name, with the first line that has it."""
     rows = enumerate(source.splitlines(), 1)
     line = next((number for number, row in rows if re.search(rf"\b{re.escape(name)}\b", row)), 0)
-    return CompilerError(said, places=[(ENTRY, line, said)])
+    return CompilerError(sentence, places=[(ENTRY, line, sentence)])
 
 
 def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
@@ -225,12 +225,12 @@ def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
     file, line, what = error.places[0]
     kind = "unknown function" if UNKNOWN.search(what) else "compile"
     if "poisoned" in what:
-        said = (
+        sentence = (
             "inline assembly cannot be emulated"
             if "asm" in what
             else what.replace("attempt to use poisoned", "no entry may use")
         )
-        return Fault("unknown function", f"{file}, line {line}: {said}", line, None, None, "")
+        return Fault("unknown function", f"{file}, line {line}: {sentence}", line, None, None, "")
     if file == TABLE:
         name = kernels[min(max(line - 2, 0), len(kernels) - 1)]
         return Fault("compile", f"there is no kernel {name} of its own name: {what}", None, None, None, name)
@@ -272,8 +272,8 @@ def _linked(folder: Path, kernels: tuple[str, ...]) -> Program | Fault:
         if ended.exit_code == 0:
             return _within_limits(Program(folder, kernels, readable, _variables(folder)))
     reason = UNLINKED.search(ended.stderr.decode(errors="replace"))
-    said = shortened(reason[0], MOST_OF_ERROR) if reason else "no reason given"
-    return Fault("compile", f"the kernels cannot be linked: {said}", None, None, None, "")
+    sentence = shortened(reason[0], MOST_OF_ERROR) if reason else "no reason given"
+    return Fault("compile", f"the kernels cannot be linked: {sentence}", None, None, None, "")
 
 
 def _within_limits(program: Program) -> Program | Fault:
@@ -282,8 +282,8 @@ def _within_limits(program: Program) -> Program | Fault:
     most = MOST_STATIC_SHARED * len(program.kernels)
     if size <= most:
         return program
-    said = f"the kernels declare {size:,} bytes of shared memory; accepted: up to {most:,}"
-    return Fault("compile", said, None, None, None, "")
+    sentence = f"the kernels declare {size:,} bytes of shared memory; accepted: up to {most:,}"
+    return Fault("compile", sentence, None, None, None, "")
 
 
 def _variables(folder: Path) -> tuple[Variable, ...]:

@@ -66,10 +66,12 @@ def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher
         sentence = "its cost could not be counted here"
         return Checked(of_exercise, entry, judgement, "right", sentence, not_counted=str(error))
     counts = counted(path.name, entry, cost, _error(judgement))
-    found = tuple(differences(counts, rung, limits))
+    beyond_limits = tuple(differences(counts, rung, limits))
     claim = not_mutual(entry, cost)
-    if claim or found:
-        return Checked(of_exercise, entry, judgement, "right", claim or found[0].sentence, found, counts, rung)
+    if claim or beyond_limits:
+        return Checked(
+            of_exercise, entry, judgement, "right", claim or beyond_limits[0].sentence, beyond_limits, counts, rung
+        )
     called = "which" if rung.name == of_exercise.about.rung else f"and {of_exercise.about.rung}"
     sentence = f"as good as {rung.name}, {called} takes {of_exercise.time_of_rung}"
     return Checked(of_exercise, entry, judgement, "good", sentence, (), counts, rung)

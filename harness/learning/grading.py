@@ -60,12 +60,12 @@ def counted(name: str, entry: Entry, cost: Cost, error: float | None = None) -> 
 
 def differences(submission: Counted, rung: Counted, limits: Limits) -> list[Difference]:
     """Return the counts that are beyond their limits, that which is farthest beyond it first."""
-    found = []
+    beyond_limits = []
     for count, limit in limits.items():
         excess = _excess(count, limit, submission, rung)
         if excess > 1:
-            found.append(Difference(count, excess, _SENTENCES[count](submission, rung, limit)))
-    return sorted(found, key=lambda difference: -difference.excess)
+            beyond_limits.append(Difference(count, excess, _SENTENCES[count](submission, rung, limit)))
+    return sorted(beyond_limits, key=lambda difference: -difference.excess)
 
 
 def compared(submission: Counted, rung: Counted, limits: Limits) -> list[Compared]:

@@ -40,7 +40,7 @@ def similar(submissions: Mapping[str, str], given: Sequence[str]) -> list[Pair]:
     """Return the pairs of submissions that are nearly the same, apart from what is in one of the ``given`` texts."""
     known = frozenset[tuple[str, ...]]().union(*map(sequences, given))
     each = {name: sequences(text) - known for name, text in submissions.items()}
-    kept = {name: found for name, found in each.items() if len(found) >= FEWEST}
+    kept = {name: sequences for name, sequences in each.items() if len(sequences) >= FEWEST}
     pairs = [Pair(a, b, len(kept[a] & kept[b]) / len(kept[a] | kept[b])) for a, b in combinations(sorted(kept), 2)]
     return sorted((pair for pair in pairs if pair.similarity >= LEAST), key=lambda pair: -pair.similarity)
 

@@ -55,14 +55,14 @@ def thresholds(path: Path | None = None) -> Thresholds:
 def _read(path: Path) -> Thresholds:
     document = read(path, keys="usual and exercises")
     try:
-        found = Thresholds.model_validate(document.data)
+        thresholds_read = Thresholds.model_validate(document.data)
     except ValidationError as error:
         raise InputError(*(_sentence(document, *_part(wrong)) for wrong in error.errors(include_url=False))) from error
-    for name in found.exercises:
+    for name in thresholds_read.exercises:
         if name not in NAMES:
             where = document.where(("exercises", name))
             raise InputError(f"{where}: {name} is no exercise; {nearest(name, NAMES)}")
-    return found
+    return thresholds_read
 
 
 def _part(wrong: object) -> tuple[tuple[int | str, ...], object, str]:

@@ -97,15 +97,15 @@ def _refusal(program: str, ended: Ended, pattern: re.Pattern[str]) -> CompilerEr
     """Say why a compiler made nothing."""
     if ended.reason:
         return CompilerError(f"{program} was stopped: {ended.reason}")
-    said = ended.stderr.decode(errors="replace")
+    output = ended.stderr.decode(errors="replace")
     places = [
         (Path(file).name, int(line), shortened(what.strip(), MOST_OF_ERROR))
-        for file, line, what in pattern.findall(said)
+        for file, line, what in pattern.findall(output)
     ]
     if places:
         sentences = dict.fromkeys(f"{file}, line {line}: {what}" for file, line, what in places)
         return CompilerError(*few(list(sentences)), places=places)
-    lines = [line for line in said.splitlines() if any(word in line.lower() for word in REASONS)]
+    lines = [line for line in output.splitlines() if any(word in line.lower() for word in REASONS)]
     return CompilerError(f"{program} fails: {lines[0].strip() if lines else 'it gives no reason'}")
 
 

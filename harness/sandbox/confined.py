@@ -179,8 +179,8 @@ def _launched(
             except BaseException:
                 launcher.kill()
                 raise
-        said = reader.read()
-        return _ended(said, _content(out, limits), _content(errors, limits), limits)
+        report_bytes = reader.read()
+        return _ended(report_bytes, _content(out, limits), _content(errors, limits), limits)
 
 
 def _content(file: Any, limits: Limits) -> bytes:
@@ -189,7 +189,7 @@ def _content(file: Any, limits: Limits) -> bytes:
     return content
 
 
-def _ended(said: bytes, stdout: bytes, stderr: bytes, limits: Limits) -> Ended:
+def _ended(report_bytes: bytes, stdout: bytes, stderr: bytes, limits: Limits) -> Ended:
     """Return what the launcher reports.
 
     Raises:
@@ -197,7 +197,7 @@ def _ended(said: bytes, stdout: bytes, stderr: bytes, limits: Limits) -> Ended:
     """
     try:
         # A program that its own process could not become has two lines: why, and how that process ended.
-        report = json.JSONDecoder().raw_decode(said.decode())[0]
+        report = json.JSONDecoder().raw_decode(report_bytes.decode())[0]
     except ValueError:
         lines = stderr.decode(errors="replace").strip().splitlines()
         raise InputError(f"a program could not be confined: {lines[-1] if lines else 'no reason given'}") from None

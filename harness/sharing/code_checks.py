@@ -80,7 +80,7 @@ class Ours:
         """Return the CUDA C of this checkout for a result that has it."""
         return self._asking.variants[record.variant].cuda_source(interaction_files.find(record.interaction))
 
-    def asked(self, record: Record) -> list[tuple[str, Constants]]:
+    def kernels(self, record: Record) -> list[tuple[str, Constants]]:
         """Return the kernels that the case of such a result asks for.
 
         Raises:
@@ -157,12 +157,13 @@ def _recompiled(bundle: Bundle, ours: Ours, same: set[Listed]) -> frozenset[int]
         if source is None or not same:
             continue
         try:
-            asked = {
-                (kernel, frozenset(constants), number_type(record), source) for kernel, constants in ours.asked(record)
+            kernels = {
+                (kernel, frozenset(constants), number_type(record), source)
+                for kernel, constants in ours.kernels(record)
             }
         except UnmodelledError:
             continue
-        if asked and asked <= same:
+        if kernels and kernels <= same:
             lines.add(number)
     return frozenset(lines)
 
@@ -179,10 +180,12 @@ def _not_listed(bundle: Bundle, ours: Ours) -> list[str]:
         if ours.source(record) is None:
             continue
         try:
-            asked = {(kernel, frozenset(constants), number_type(record)) for kernel, constants in ours.asked(record)}
+            kernels = {
+                (kernel, frozenset(constants), number_type(record)) for kernel, constants in ours.kernels(record)
+            }
         except UnmodelledError:
             continue
-        if not asked <= listed:
+        if not kernels <= listed:
             findings.append(f"{at(number, record)}: asks for a kernel that the bundle does not list")
     return findings
 
@@ -208,10 +211,10 @@ def _job(bundle: Bundle, fact: KernelFact, ours: Ours, *, trusted: bool) -> Job 
     if not is_ours:
         return Job(bundle.text(fact.source) or "", constants, fact.dtype, fact.architecture)
     try:
-        asked = ours.asked(record)
+        kernels = ours.kernels(record)
     except UnmodelledError as error:
         return Outcome(unchecked=[f"what its case asks for is not known here: {error}"])
-    if (fact.kernel, constants) not in asked or fact.dtype != number_type(record):
+    if (fact.kernel, constants) not in kernels or fact.dtype != number_type(record):
         return Outcome([f"{name}: {at(fact.line, record)} asks for no such kernel with these constants"])
     return Job(ours.text(record), constants, fact.dtype, fact.architecture)
 
@@ -250,9 +253,9 @@ class Bounds:
         self._known[_key(job.source, kernel, job.constants, job.dtype)] = max(a_clock, default=0.0)
         return []
 
-    def of(self, text: str, asked: Sequence[tuple[str, Constants]], dtype: str) -> float | None:
+    def of(self, text: str, kernels: Sequence[tuple[str, Constants]], dtype: str) -> float | None:
         """Return the bound of a case that asks for these kernels; None where one of them or all loops are not known."""
-        known = [self._known.get(_key(text, kernel, constants, dtype)) for kernel, constants in asked]
+        known = [self._known.get(_key(text, kernel, constants, dtype)) for kernel, constants in kernels]
         return None if None in known else max((value for value in known if value), default=None)
 
 
@@ -267,7 +270,7 @@ def _too_fast(bundle: Bundle, bounds: Bounds, ours: Ours) -> tuple[list[str], in
         if record.interactions_per_second is None or ours.source(record) is None:
             continue
         try:
-            a_clock = bounds.of(ours.text(record), ours.asked(record), number_type(record))
+            a_clock = bounds.of(ours.text(record), ours.kernels(record), number_type(record))
         except UnmodelledError:
             continue
         most = None if a_clock is None else most_per_second(record, a_clock)

@@ -149,7 +149,7 @@ def _kernels(
 ) -> tuple[list[KernelFact], dict[str, int]]:
     """Compile each distinct kernel of the records whose code is here; say of how many cases none was, and why."""
     not_compiled: Counter[str] = Counter()
-    asked: dict[Job, tuple[int, str, str]] = {}
+    jobs: dict[Job, tuple[int, str, str]] = {}
     asking = Asked(variants)
     for number, folder in folders.items():
         record = records[number]
@@ -166,15 +166,15 @@ def _kernels(
         (text, *_) = sources.code_parts(record, variants[record.variant])
         for kernel, constants in kernels:
             job = Job(text.joined or "", constants, number_type(record), architecture)
-            asked.setdefault(job, (number, f"{folder}/kernel{CUDA_C}", kernel))
-    if asked and not nvrtc.is_usable():
-        return [], dict(not_compiled | Counter({NO_NVRTC: len(asked)}))
+            jobs.setdefault(job, (number, f"{folder}/kernel{CUDA_C}", kernel))
+    if jobs and not nvrtc.is_usable():
+        return [], dict(not_compiled | Counter({NO_NVRTC: len(jobs)}))
     facts = []
-    for job, answer in zip(asked, compiled(list(asked), trusted=True), strict=True):
+    for job, answer in zip(jobs, compiled(list(jobs), trusted=True), strict=True):
         if answer.refusal:
             not_compiled[answer.refusal] += 1
         else:
-            facts.append(_fact(job, answer, *asked[job]))
+            facts.append(_fact(job, answer, *jobs[job]))
     return facts, dict(not_compiled)
 
 
@@ -230,10 +230,10 @@ def summary(files: Mapping[str, bytes]) -> list[str]:
         for name in (*redaction.RULED, "device", "driver", "commit"):
             for text in _texts(fields.get(name)):
                 texts.setdefault(name, Counter())[text] += 1
-    said = [f"{name}: {_listed(counted)}" for name, counted in sorted(texts.items())]
+    of_records = [f"{name}: {_listed(counted)}" for name, counted in sorted(texts.items())]
     starts = [{"run": json.loads(files[FACTS])["run"]}, *json.loads(files[ENVIRONMENT])]
     of_starts = [f"{name}: {json.dumps(value)}" for entry in starts for name, value in entry.items() if name != "sweep"]
-    return [*lines, "", "In records:", *said, "", "Of the machine:", *of_starts]
+    return [*lines, "", "In records:", *of_records, "", "Of the machine:", *of_starts]
 
 
 def _texts(value: Any) -> Sequence[str]:
