@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 NEARER = 0.05
 """A hypothesis explains a result if the result is this many times as far from it as from what was expected."""
+NEAR = 0.3
+"""And at most so far from it, relative to the contributions, which may be far larger by the hypothesis."""
 MOST_RANGES = 3
 ROWS_AT_ONCE = 256
 SHORT = 2.0**-11
@@ -289,7 +291,7 @@ def cause_of(result: Result) -> str:
         if sentence := look(result):
             return sentence
     expected = _spread(result.computed, Contributions(result.exact, result.magnitudes), result.wrong)
-    best, nearest = "", NEARER * expected
+    best, nearest = "", min(NEARER * expected, NEAR)
     for hypothesis in HYPOTHESES:
         for sentence, alternative in hypothesis(result):
             if (apart := _spread(result.computed, alternative, result.wrong)) < nearest:
