@@ -30,7 +30,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
     {
         "config/settings.py": "df7a52e9",
         "measuring/builds.py": "30119012",
-        "verifying/checks.py": "0aa8b65b",
+        "verifying/checks.py": "78a755f2",
         "verifying/comparing.py": "fda729f3",
         "verifying/conserved.py": "c9d9bfea",
         "verifying/direct_sums.py": "f1e77058",

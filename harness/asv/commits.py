@@ -87,8 +87,8 @@ class Commits:
         later = set(self._git("rev-list", "--ancestry-path", f"{commit}..HEAD").decode().split())
         line = self._git("rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
         commits = [commit, *(candidate for candidate in line if candidate in later)]
-        asked = "".join(f"{candidate}:{TREE}\n" for candidate in commits).encode()
-        answers = self._git("cat-file", "--batch-check=%(objectname) %(objecttype)", given=asked).decode().splitlines()
+        trees = "".join(f"{candidate}:{TREE}\n" for candidate in commits).encode()
+        answers = self._git("cat-file", "--batch-check=%(objectname) %(objecttype)", given=trees).decode().splitlines()
         pairs = ((candidate, *answer.split()) for candidate, answer in zip(commits, answers, strict=True))
         return [(candidate, name) for candidate, name, kind, *_ in pairs if kind == "tree"]
 

@@ -80,11 +80,6 @@ def memory(
         return None
     generator = np.random.default_rng()
 
-    def moved() -> tuple[np.ndarray, ...]:
-        # By a few units in the last place, every one: what is known of most bodies is then known of none.
-        steps = generator.integers(1, MOST_STEPS, bodies[0].shape).astype(bodies[0].dtype)
-        return (bodies[0] + steps * np.spacing(np.maximum(abs(bodies[0]), bodies[0].dtype.type(1e-3))), *bodies[1:])
-
     def again_and_again() -> None:
         until = perf_counter() + REPEATING_SECONDS
         for _ in range(launches):
@@ -104,7 +99,7 @@ def memory(
         return fresh > LONGER * again + jitter
 
     if known is not None:
-        again, fresh = known, timed(moved())
+        again, fresh = known, timed(_moved(bodies, generator))
     if known is None or slower():
         # Measured anew, side by side.
         few = 3 if seconds < SHORT and not SHORT < fresh < math.inf else 1
@@ -115,7 +110,7 @@ def memory(
                 timed(bodies)
                 again_and_again()
                 again = min(again, timed(bodies))
-                fresh = min(fresh, timed(moved()))
+                fresh = min(fresh, timed(_moved(bodies, generator)))
             if not slower():
                 break
     buffers.write_bodies(toolkit, prepared, bodies)
@@ -125,6 +120,13 @@ def memory(
         f"a launch takes {fresh / again:.2g} times as long once the bodies have moved: it reuses results for bodies "
         "that it has already seen"
     )
+
+
+def _moved(bodies: tuple[np.ndarray, ...], generator: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Move every body by a few units in the last place: what is known of most bodies is then known of none."""
+    first = bodies[0]
+    steps = generator.integers(1, MOST_STEPS, first.shape).astype(first.dtype)
+    return (first + steps * np.spacing(np.maximum(abs(first), first.dtype.type(1e-3))), *bodies[1:])
 
 
 def wall(
