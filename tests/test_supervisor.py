@@ -5,15 +5,18 @@
 import contextlib
 import gc
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
+from filelock import FileLock
 
 from conftest import wait_until
 from gravbench.config.load import load
@@ -355,6 +358,30 @@ def test_the_folder_of_a_run_that_goes_on_is_left(tmp_path, monkeypatch):
         assert second.folder.exists()
         assert first.mark != second.mark
     assert mine.exists()
+
+
+class SlowLock(FileLock):
+    """Lets others run between making its file and locking it."""
+
+    def _acquire(self):
+        Path(self.lock_file).touch()
+        time.sleep(random.uniform(0, 0.02))
+        super()._acquire()
+
+
+def test_runs_that_start_at_the_same_time_leave_each_other_their_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(processes, "FileLock", SlowLock)
+    monkeypatch.setattr(processes, "reaping", lambda _: contextlib.nullcontext())
+
+    def start_and_end(_):
+        for _ in range(10):
+            with workplace() as place:
+                assert place.folder.exists()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(start_and_end, range(4)))
+    assert not list(tmp_path.glob("gravbench-run-*"))
 
 
 @pytest.mark.slow

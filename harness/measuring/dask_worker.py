@@ -13,7 +13,6 @@ import multiprocessing
 import os
 import platform
 import signal
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -30,7 +29,7 @@ from gravbench.measuring import environment
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.engine import DeviceSessions, Quiet, Setup, Stages, moment
 from gravbench.measuring.outcome import Outcome
-from gravbench.measuring.processes import workplace
+from gravbench.measuring.processes import lock_file, workplace
 from gravbench.measuring.tasks import Task
 from gravbench.model.device import Device
 from gravbench.toolkits.devices import family, gpus, processor
@@ -68,7 +67,7 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
         self._is_over, self._numbers, self._idle = False, itertools.count(1), threading.Timer(0, self._end)
         visible = gpus()[0] or [processor()]
         self._device = device = visible[int(worker.name) if self._local else 0]
-        self._claim = FileLock(_lock(device.uuid or "none"), timeout=0, thread_local=False)
+        self._claim = FileLock(lock_file(device.uuid or "none"), timeout=0, thread_local=False)
         host, refusal = platform.node(), await asyncio.to_thread(self._refusal)
         if refusal:
             refusal = f"the Dask worker {worker.address} on {host} {refusal}"
@@ -157,10 +156,6 @@ def kind_of(device: Device) -> str:
     return f"{NAME} {json.dumps({'kind': device.kind})}"
 
 
-def _lock(name: str) -> str:
-    return str(Path(tempfile.gettempdir(), f"gravbench-{name}-{os.getuid() if hasattr(os, 'getuid') else 0}.lock"))
-
-
 def measure(orders: Orders, task: Task, behind: float | None, *, repeated: bool, alone: bool) -> Answer:
     """Have the sessions of a worker measure a case; one that is to be ``alone`` has the host for itself."""
     worker = distributed.get_worker()
@@ -170,6 +165,6 @@ def measure(orders: Orders, task: Task, behind: float | None, *, repeated: bool,
         state = worker.state.tasks.get(key)
         return state is not None and state.state == "executing"
 
-    host = ReadWriteLock(_lock("host"), is_singleton=False)
+    host = ReadWriteLock(lock_file("host"), is_singleton=False)
     with host.write_lock() if alone else host.read_lock():
         return keeper.measure(orders, task, behind, is_wanted, repeated=repeated)  # type: ignore[no-any-return]

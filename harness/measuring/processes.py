@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -51,25 +51,30 @@ class Workplace:
     numbers: Iterator[int]
 
 
+def lock_file(name: str) -> str:
+    """Return the path of the file that this user's processes lock for what ``name`` says."""
+    return str(Path(tempfile.gettempdir(), f"gravbench-{name}-{os.getuid() if hasattr(os, 'getuid') else 0}.lock"))
+
+
 @contextmanager
 def workplace() -> Iterator[Workplace]:
     """Make the temporary folder of a run for the block, and end with it whatever the run has started.
 
     Those of runs that were killed are removed: nobody holds their locks.
     """
-    parent = Path(tempfile.gettempdir())
-    for lock in parent.glob(f"{WORKPLACE}*/{LOCK}"):
-        with suppress(OSError, Timeout), FileLock(lock, timeout=0):
-            shutil.rmtree(lock.parent, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=WORKPLACE))
     mark = f"{secrets.token_hex(8)}."
     if os.name == "posix":  # a process of multiprocessing's own, which is not the run's to end
         resource_tracker.ensure_running()
-    try:
-        with FileLock(folder / LOCK, timeout=0, thread_local=False), reaping(mark):
-            yield Workplace(folder, mark, itertools.count(1))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as stack:
+        with FileLock(lock_file("runs")):  # so that no other run finds the folder before its lock is held
+            for lock in Path(tempfile.gettempdir()).glob(f"{WORKPLACE}*/{LOCK}"):
+                with suppress(OSError, Timeout), FileLock(lock, timeout=0):
+                    shutil.rmtree(lock.parent, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(prefix=WORKPLACE))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            stack.enter_context(FileLock(folder / LOCK, timeout=0, thread_local=False))
+        stack.enter_context(reaping(mark))
+        yield Workplace(folder, mark, itertools.count(1))
 
 
 class Started:
