@@ -154,7 +154,7 @@ MUTATIONS = (
         "test_site.py", "reproduced",
     ),
     Mutation(
-        "partly-recompiled", "harness/sharing/code_checks.py", "if asked and asked <= same:", "if asked:",
+        "partly-recompiled", "harness/sharing/code_checks.py", "if kernels and kernels <= same:", "if kernels:",
         "test_site.py",
     ),
     # sharing
@@ -181,6 +181,13 @@ MUTATIONS = (
     Mutation(
         "links-unpacked", "harness/sharing/bundle.py", "if kind not in (0, stat.S_IFREG):", "if False:",
         "test_sharing.py",
+    ),
+    Mutation(
+        "signature-of-what-the-tree-says", "harness/sharing/signing.py", "return with_tree(files)[TREE]",
+        "return files.get(TREE) or with_tree(files)[TREE]", "test_signing.py",
+    ),
+    Mutation(
+        "any-issuer", "harness/sharing/signing.py", "issuer not in (None, signer.issuer)", "False", "test_signing.py",
     ),
     # config
     Mutation(

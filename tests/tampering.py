@@ -13,7 +13,7 @@ from gravbench.model.record import Record
 from gravbench.model.runs import ENVIRONMENT, RECORDS
 from gravbench.model.statistics import ends
 from gravbench.sharing import bundle, redaction, writing
-from gravbench.sharing.bundle import CRATE, FACTS, TREE, Facts
+from gravbench.sharing.bundle import CRATE, FACTS, OUTSIDE, TREE, Facts
 
 GPU, CPU, FAILURES = "h200/large-second", "h200/fastest_cpu", "h200/arena-peers-small"
 ENERGY = "h200/fastest-large"
@@ -50,7 +50,7 @@ def with_records(files, records, **facts):
 
 def sealed(files):
     """Describe the files, and make their tree."""
-    rest = {name: content for name, content in files.items() if name not in (CRATE, TREE)}
+    rest = {name: content for name, content in files.items() if name not in (CRATE, *OUTSIDE)}
     facts = Facts.model_construct(**json.loads(rest[FACTS]))
     return bundle.with_tree(rest | {CRATE: writing.crate(rest, facts, "2026-01-01T00:00:00+00:00")})
 

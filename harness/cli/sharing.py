@@ -11,6 +11,10 @@ import typer
 from gravbench.cli import completion
 from gravbench.cli.folders import known_variants
 from gravbench.cli.options import READ, AsJson, app, console, find_run, linked, warn, working, writing
+from gravbench.errors import InputError
+
+OTHER_SIGNER = 3
+"""The exit code of a consistent bundle that is not signed as it was asked for."""
 
 
 @app.command(rich_help_panel=READ)
@@ -20,14 +24,20 @@ def share(
         Path | None, typer.Option("--out", metavar="FILE", help="Write this file (default: NAME.gravbench.zip).")
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print what would be shared, and write nothing.")] = False,
+    sign: Annotated[
+        bool,
+        typer.Option("--sign", help="Sign it as yourself by Sigstore, whose public log keeps your address for ever."),
+    ] = False,
 ) -> None:
     """Pack a run for others: records with all samples, environment, code as compiled, and hashes of binaries.
 
     Hosts, users, paths and the UUIDs of cards are left out or replaced. `gravbench verify` checks the file.
     """
-    from gravbench.sharing import bundle
+    from gravbench.sharing import bundle, signing
     from gravbench.sharing.writing import files_of, summary
 
+    if show and sign:
+        raise InputError("--show and --sign cannot be combined; accepted: one of them")
     folder = find_run(run)
     with working(f"packing {folder}"):
         files = files_of(folder, known_variants(warn), warn)
@@ -36,6 +46,8 @@ def share(
         for line in summary(files):
             terminal.print(line, markup=False, highlight=False, soft_wrap=True)
         return
+    if sign:
+        files[bundle.SIGNATURE] = signing.signature_of(files)
     path = out or Path(f"{folder.resolve().name}{bundle.ENDING}")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,22 +63,34 @@ def verify(
     all_kernels: Annotated[
         bool, typer.Option("--all-kernels", help="Compile all kernels, not only 40 that are chosen at random.")
     ] = False,
+    identity: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Ask for a signature by this e-mail address or workflow; else exit code 3."),
+    ] = None,
+    issuer: Annotated[
+        str | None, typer.Option(metavar="URL", help="Ask that this service vouched for --identity.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a shared run without its GPU: hashes, arithmetic, plan, devices, samples, times, rates and code.
 
     Exit code 1 if any two statements contradict each other, 0 if none do; what cannot be checked is listed.
-    """
-    from gravbench.sharing import bundle, checks, printed
 
+    A signature proves who, not whether. Exit code 3 if the bundle is consistent and has no signature by --identity.
+    """
+    from gravbench.sharing import bundle, checks, printed, signing
+
+    if issuer is not None and identity is None:
+        raise InputError("--issuer only works with --identity")
     read = bundle.read(file)
     with working("checking") as say:
         answer = checks.verify(read, bundle.root_of(read), all_kernels=all_kernels, say=say)
+    other_signer = signing.other_than(answer.outcomes[signing.NAME], identity, issuer) if identity else ""
     if as_json:
-        typer.echo(json.dumps(printed.as_json(answer), indent=1))
+        typer.echo(json.dumps(printed.as_json(answer, other_signer), indent=1))
     else:
-        printed.show(answer, console())
-    raise typer.Exit(0 if answer.consistent else 1)
+        printed.show(answer, console(), other_signer)
+    raise typer.Exit(1 if not answer.consistent else OTHER_SIGNER if other_signer else 0)
 
 
 @app.command(rich_help_panel=READ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import re
@@ -30,6 +29,9 @@ FORMAT: Literal[1] = 1
 FACTS = "bundle.json"
 TREE = "tree.json"
 CRATE = "ro-crate-metadata.json"
+SIGNATURE = "signature.sigstore.json"
+OUTSIDE = (TREE, SIGNATURE)
+"""Files that the tree of hashes does not have: itself, and who signed it."""
 NEEDED = (RECORDS, ENVIRONMENT, FACTS, TREE, CRATE)
 ENDING = ".gravbench.zip"
 
@@ -155,9 +157,14 @@ def packed(files: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+def digests_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the SHA-256 of every file below the root, by its name."""
+    return {name: merkle.digest(content) for name, content in sorted(files.items()) if name not in OUTSIDE}
+
+
 def with_tree(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Add the tree of hashes over files, in place of one that is there."""
-    digests = {name: merkle.digest(content) for name, content in sorted(files.items()) if name != TREE}
+    digests = digests_of(files)
     tree = {"root": merkle.root(digests), "files": digests}
     return {**files, TREE: json.dumps(tree, indent=1).encode() + b"\n"}
 
@@ -286,6 +293,4 @@ def _why(error: ValueError) -> str:
 
 def root_of(bundle: Bundle) -> str:
     """Return the root of the files that a bundle has, whatever it says."""
-    return merkle.root(
-        {name: hashlib.sha256(content).hexdigest() for name, content in bundle.files.items() if name != TREE}
-    )
+    return merkle.root(digests_of(bundle.files))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gravbench.errors import InputError
-from gravbench.sharing import code_checks, measured_checks, run_checks
+from gravbench.sharing import code_checks, measured_checks, run_checks, signing
 from gravbench.sharing.bundle import Bundle
-from gravbench.sharing.outcome import Outcome
+from gravbench.sharing.outcome import Outcome, Signer
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class Answer:
         """Whether no check found a contradiction."""
         return not any(outcome.findings for outcome in self.outcomes.values())
 
+    @property
+    def signer(self) -> Signer | None:
+        """Whose valid signature the bundle has; None where it has none, or none that could be checked."""
+        return next((outcome.signer for outcome in self.outcomes.values() if outcome.signer), None)
+
 
 def every(*, all_kernels: bool) -> Sequence[Check]:
     """Return the checks in the order in which they are made and shown."""
@@ -58,6 +63,7 @@ def every(*, all_kernels: bool) -> Sequence[Check]:
         Check("rates", "no rate is above what any multiprocessor can do", measured_checks.rates),
         Check("code", "texts are those whose hash the records name", code_checks.texts),
         Check("machine code", "texts compile to the binaries; rates are within bounds", machine_code),
+        Check(signing.NAME, f"who packed these files: {signing.PROVES}", signing.check),
     )
 
 

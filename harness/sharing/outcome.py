@@ -9,16 +9,31 @@ from gravbench.model.record import Record
 
 
 @dataclass(frozen=True, slots=True)
+class Signer:
+    """Whose a valid signature is: the names of its certificate, and the service that vouched for them."""
+
+    names: tuple[str, ...]
+    issuer: str
+
+    def __str__(self) -> str:
+        """Name both."""
+        return f"{', '.join(self.names)}, as {self.issuer} says"
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """``findings`` are contradictions, ``unchecked`` what could not be decided and why, ``scope`` how much was.
 
-    ``recompiled`` has the lines of the records all kernels of which were compiled again to the stated machine code.
+    ``recompiled`` has the lines of the records all kernels of which were compiled again to the stated machine code, and
+    ``signer`` whose the signature is. ``word`` is the answer in one or two words, where it is not the usual one.
     """
 
     findings: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     scope: str = ""
     recompiled: frozenset[int] = frozenset()
+    signer: Signer | None = None
+    word: str = ""
 
 
 def at(number: int, record: Record) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from gravbench.errors import printable
 from gravbench.report.terminal.printing import heading, say, say_lines
+from gravbench.sharing import signing
 from gravbench.sharing.checks import Answer, every
 from gravbench.sharing.outcome import Outcome
 
@@ -22,14 +23,19 @@ LIMITS = (
 )
 
 
-def show(answer: Answer, console: Console) -> None:
-    """Print the verdict, a row for each check, the findings, and what could not be checked."""
+def show(answer: Answer, console: Console, other_signer: str = "") -> None:
+    """Print the verdict, a row for each check, the findings, and what could not be checked.
+
+    ``other_signer`` says how the bundle is not signed as it was asked for.
+    """
     number = sum(len(outcome.findings) for outcome in answer.outcomes.values())
     verdict = CONSISTENT if answer.consistent else INCONSISTENT
     heading(console, f"{verdict}: {answer.bundle}")
     counted = f"{number:,} contradictions" if number != 1 else "1 contradiction"
     say(console, f"{counted} in {len(answer.outcomes)} checks")
     say(console, f"root {answer.root}")
+    if other_signer or answer.signer:
+        say(console, printable(other_signer or f"signed by {answer.signer}; {signing.PROVES}"))
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("check", "answer", "what it proves where it finds nothing"):
         table.add_column(name)
@@ -55,15 +61,17 @@ def show(answer: Answer, console: Console) -> None:
 def _word(outcome: Outcome) -> Text:
     if outcome.findings:
         return Text("found", style="bold red")
-    return Text("partly", style="yellow") if outcome.unchecked else Text("ok")
+    return Text(outcome.word or "partly", style="yellow") if outcome.unchecked else Text(outcome.word or "ok")
 
 
-def as_json(answer: Answer) -> dict[str, Any]:
-    """Return the answer for programs."""
+def as_json(answer: Answer, other_signer: str = "") -> dict[str, Any]:
+    """Return the answer for programs; ``other_signer`` as for ``show``."""
     return {
         "bundle": answer.bundle,
         "root": answer.root,
         "consistent": answer.consistent,
+        "signer": answer.signer and {"names": answer.signer.names, "issuer": answer.signer.issuer},
+        "other_signer": other_signer,
         "checks": {
             name: {"findings": outcome.findings, "unchecked": outcome.unchecked, "scope": outcome.scope}
             for name, outcome in answer.outcomes.items()

@@ -15,7 +15,7 @@ from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.merged import Source
 from gravbench.model.record import Record
 from gravbench.sharing import merkle
-from gravbench.sharing.bundle import CRATE, FACTS, TREE, Bundle, parsed, root_of
+from gravbench.sharing.bundle import CRATE, FACTS, OUTSIDE, TREE, Bundle, digests_of, parsed
 from gravbench.sharing.outcome import Outcome, at, counted, why_not
 from gravbench.verdicts import fastest
 
@@ -31,7 +31,7 @@ def hashes(bundle: Bundle) -> Outcome:
     stated = tree.get("files") if isinstance(tree, dict) else None
     if not isinstance(stated, dict):
         return Outcome([f"{TREE}: no hashes of files"])
-    digests = {name: merkle.digest(content) for name, content in bundle.files.items() if name != TREE}
+    digests = digests_of(bundle.files)
     findings = [f"{name}: is not in the tree" for name in sorted(digests.keys() - stated.keys())]
     findings += [f"{name}: is in the tree and not in the bundle" for name in sorted(stated.keys() - digests.keys())]
     findings += [
@@ -39,7 +39,7 @@ def hashes(bundle: Bundle) -> Outcome:
         for name in digests
         if name in stated and stated[name] != digests[name]
     ]
-    if tree.get("root") != root_of(bundle):
+    if tree.get("root") != merkle.root(digests):
         findings.append(f"{TREE}: its root is not that of these files")
     return Outcome(findings, scope=counted(len(digests), "file"))
 
@@ -50,7 +50,7 @@ def description(bundle: Bundle) -> Outcome:
     graph = crate.get("@graph") if isinstance(crate, dict) else None
     entities = [entity for entity in graph if isinstance(entity, dict)] if isinstance(graph, list) else []
     sizes = {str(entity.get("@id")): entity.get("contentSize") for entity in entities if entity.get("@type") == "File"}
-    there = {name: str(len(content)) for name, content in bundle.files.items() if name not in (CRATE, TREE)}
+    there = {name: str(len(content)) for name, content in bundle.files.items() if name not in (CRATE, *OUTSIDE)}
     findings = [f"{name}: {CRATE} does not describe it" for name in sorted(there.keys() - sizes.keys())]
     findings += [f"{name}: {CRATE} describes it, but it is not there" for name in sorted(sizes.keys() - there.keys())]
     findings += [

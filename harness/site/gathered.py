@@ -21,7 +21,7 @@ from gravbench.verdicts.cards import card_of, together
 from gravbench.verdicts.ranking import is_ranked, seconds
 from gravbench.verdicts.uncertainty import Uncertainties
 
-RECOMPUTED, RECOMPILED = "recomputed", "recompiled"
+RECOMPUTED, RECOMPILED, SIGNED = "recomputed", "recompiled", "signed"
 MACHINE_CODE = "machine code"
 MOST_REASONS = 3
 """Contradictions of a refused bundle that the site shows."""
@@ -57,7 +57,8 @@ class Checked:
 
     def level(self, record: Record) -> str:
         """Say how much of a record was checked here."""
-        return RECOMPILED if id(record) in self._recompiled else RECOMPUTED
+        level = RECOMPILED if id(record) in self._recompiled else RECOMPUTED
+        return f"{level}, {SIGNED}" if self.answer.signer else level
 
     @cached_property
     def unchecked(self) -> list[str]:

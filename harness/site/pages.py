@@ -145,6 +145,7 @@ def _index(gathered: Gathered, links: _Links) -> Page:
         Column("records", lambda checked: f"{len(checked.records):,}"),
         Column("measured", lambda checked: " to ".join(sorted({_day(checked, min), _day(checked, max)})), text=True),
         Column("root", lambda checked: checked.answer.root, text=True),
+        Column("signed by", lambda checked: str(checked.answer.signer or ""), text=True),
         Column("what could not be checked", lambda checked: "; ".join(checked.unchecked), text=True),
     ]
     parts = [Part(table=Table(columns, gathered.bundles))]

@@ -15,7 +15,8 @@ from gravbench.report.provenance import Here, sign_notes, signs
 from gravbench.report.section import Column, Part, Section, Table
 from gravbench.report.sections.content import Content
 from gravbench.report.sections.ladder import speed_words
-from gravbench.site.gathered import RECOMPILED, RECOMPUTED, Checked, Gathered, Repetition, device_of
+from gravbench.sharing.signing import PROVES
+from gravbench.site.gathered import RECOMPILED, RECOMPUTED, SIGNED, Checked, Gathered, Repetition, device_of
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import multiprocessors
 from gravbench.verdicts.ladder import Rung
@@ -30,6 +31,7 @@ ABOUT = "≈"
 LEVELS = {
     RECOMPUTED: "every number follows from the samples, and no check found a contradiction",
     RECOMPILED: "also, its code compiles here to the machine code that the bundle states",
+    SIGNED: f"also, its bundle has a valid signature; the table above says by whom: {PROVES}",
     "reproduced": "also, another bundle has the same case on a card of the same kind, and the intervals of ± overlap",
     "not reproduced": "another bundle has the same case on a card of the same kind, and the intervals do not overlap",
 }
