@@ -12,6 +12,7 @@ import pytest
 
 from conftest import ROOT, consistent
 from gravbench.asv import export as history
+from gravbench.asv.results import natural
 from gravbench.bench import sentinels
 from gravbench.cli.main import app
 from gravbench.config.load import load
@@ -490,3 +491,85 @@ def test_asv_is_told_to_start_processes_anew():
     assert conf["launch_method"] == "spawn"
     assert (ROOT / conf["benchmark_dir"] / "sentinels.py").exists()
     assert Path(conf["results_dir"]) == history.RESULTS
+
+
+def test_of_several_runs_only_what_two_commits_have_is_exported(repository, tmp_path):
+    first, second = commit(repository, "one"), commit(repository, "two")
+    runs = [
+        run_of(tmp_path / "before", record(first), record(first, n=1024), record(first, n=2048, toolkit="cupy")),
+        run_of(tmp_path / "after", record(second), record(second, n=4096), record(second, n=2048, toolkit="pycuda")),
+    ]
+    done = history.export(runs, tmp_path / "results", repeated=True)
+    assert done.records == 2
+    assert done.left_out == {"measured at one commit only": 4}
+    params = {path.name[:8]: json.loads(path.read_text("utf-8"))["results"][SPEED][1][0] for path in done.files}
+    assert params == {first[:8]: [str(TEMPLATE.n)], second[:8]: [str(TEMPLATE.n)]}
+    with pytest.raises(InputError, match="nothing to export: 3 measured at one commit only"):
+        history.export(runs[:1], tmp_path / "other", repeated=True)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.fixture
+def site(monkeypatch):
+    """What the documentation's build knows of the history, in a clone that has it."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "hooks"))
+    import history_site
+
+    if why := history_site.obstacle():
+        pytest.skip(why)
+    return history_site
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): json.loads(path.read_text("utf-8")) for path in folder.rglob("*.json")}
+
+
+@pytest.mark.slow
+def test_the_committed_results_are_what_the_records_give(site, tmp_path, monkeypatch):
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", site.RESULTS.relative_to(ROOT)], cwd=ROOT, capture_output=True, check=True
+    ).stdout
+    folder = f"--prefix={tmp_path / 'committed'}/"
+    subprocess.run(["git", "checkout-index", "-z", "--stdin", folder], cwd=ROOT, input=tracked, check=True)
+    monkeypatch.chdir(ROOT)
+    _, *words = site.export_command(tmp_path / "made").split()
+    app(words, standalone_mode=False)
+    made, committed = contents(tmp_path / "made"), contents(tmp_path / "committed" / ".asv" / "results")
+    own = {name for name in committed if "-gravbench-" in name}
+    assert own == {name for name in made if "-gravbench-" in name}, "python docs/hooks/refresh.py exports them again"
+    assert {name: committed[name] for name in own} == {name: made[name] for name in own}
+    listed = {name: value for name, value in committed["benchmarks.json"].items() if name.startswith(history.PREFIX)}
+    assert made["benchmarks.json"] == listed | {"version": 2}
+    assert sum(len(json.dumps(content)) for content in committed.values()) < 3_000_000
+
+
+@pytest.mark.slow
+def test_asv_publishes_the_committed_history(site, tmp_path):
+    assert site.publish(tmp_path) == ""
+    found = json.loads((tmp_path / site.FOLDER / "index.json").read_text("utf-8"))
+    names = {sha for sha in found["revision_to_hash"].values() for commit in site.commits() if sha == commit}
+    assert names == set(site.commits())
+    graphs = [
+        json.loads(path.read_text("utf-8"))
+        for path in (tmp_path / site.FOLDER / "graphs").rglob(f"{SPEED}.json")
+        if "summary" not in path.parts
+    ]
+    assert max(len(graph) for graph in graphs) >= 2
+    assert f"It shows {len(site.commits())} commits." in site.sentence("../")
+
+
+def test_a_build_without_asv_or_the_whole_history_says_so(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "_git", lambda *words: words[2] == site.commits()[0])
+    assert site.publish(tmp_path).startswith(
+        f"this copy of the repository lacks 1 of its {len(site.commits())} commits"
+    )
+    assert "is not part of this build" in site.sentence("../")
+    monkeypatch.setattr(site.importlib.util, "find_spec", lambda _: None)
+    assert site.publish(tmp_path).startswith("asv is not installed")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_texts_are_sorted_by_their_numbers_and_none_are_alike():
+    texts = ["part=0.001 p=32", "part=0.01 p=4", "part=0.010 p=4", "part=0.01 p=32", "part=2 p=4", "part=10", "part=x"]
+    for order in (texts, texts[::-1]):
+        assert sorted(order, key=natural) == texts

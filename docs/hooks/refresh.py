@@ -1,4 +1,4 @@
-"""Write again what README and docs/ show of records: tables, printed blocks, README's picture, the ladder's figures.
+"""Write again what README, docs/ and asv show of records: tables, blocks, README's picture, figures, the history.
 
 ``python docs/hooks/refresh.py`` after records below reports/ have changed. A block names its command in its first line:
 ``<!-- ladder: gravbench report h200/ladder --markdown -->``. Its output is Markdown, or text in a block of code.
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import history_site
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- (ladder|printed|languages|step): (.*?) -->\n)(```text\n)?.*?(<!-- end of \2 -->)", re.DOTALL)
@@ -57,8 +59,16 @@ def charts(folder: Path) -> None:
                 path.write_bytes((Path(drawn) / path.name).read_bytes())
 
 
+def history() -> None:
+    """Export the records again to the results that asv's site is made of; what asv itself measured stays."""
+    for path in history_site.RESULTS.glob("*/*-gravbench-*.json"):
+        path.unlink()
+    printed(history_site.export_command(history_site.RESULTS))
+
+
 def main() -> None:
-    """Rewrite the documents whose blocks have changed, and draw the pictures and figures."""
+    """Rewrite the documents whose blocks have changed, export the history, and draw the pictures and figures."""
+    history()
     charts(ROOT / "reports" / "h200" / "figures")
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         was = path.read_text("utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import command_pages
 import configuration_page
 import course_pages
+import history_site
 import notebook_page
 import record_page
 import source_claims
@@ -33,6 +35,8 @@ EXERCISES = "<!-- exercises -->"
 LIVE = "<!-- live page -->"
 """Where a page of the site leads to the one that runs the ladder in a browser, ``LIVE_PAGE``."""
 LIVE_PAGE = "live.html"
+HISTORY = "<!-- history -->"
+"""Where a page leads to the site that asv makes of the committed results."""
 FILES = "files"
 """The folder of the site for files from outside docs/ that a page links to."""
 MOST_BYTES = 2_000_000
@@ -87,6 +91,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     up = "../" * page.file.src_uri.count("/")
     button = f"[Run the ladder on your own GPU]({up}{LIVE_PAGE}){{ .md-button .md-button--primary }}"
     text = text.replace(LIVE, button)
+    if HISTORY in text:
+        text = text.replace(HISTORY, history_site.sentence(up))
 
     def lead(link: re.Match[str]) -> str:
         path = outside(page.file.src_uri, link[2])
@@ -99,6 +105,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return f"{link[1]}{up}{FILES}/{path}{link[4]}"
 
     return VERDICT.sub("", REFERENCE.sub(from_record, LINK.sub(lead, text)))
+
+
+def on_post_build(config: Any) -> None:
+    """Add the site that asv makes; say why, where it cannot be made."""
+    if why := history_site.publish(Path(config["site_dir"])):
+        logging.getLogger("mkdocs.hooks").info("The history is not part of the site: %s", why)
 
 
 def from_record(told: re.Match[str]) -> str:

@@ -103,12 +103,15 @@ def export(
     to: Path = RESULTS,
     machine: str | None = None,
     say: Callable[[str], object] = warnings.warn,
+    *,
+    repeated: bool = False,
 ) -> Exported:
     """Add the records of runs to asv's results in ``to``, and list their benchmarks for ``asv publish``.
 
     ``machine`` is asv's name of the machine, by default that of the run's GPU or else of its processor. Without runs
     only the list is renewed, which ``asv run`` overwrites. Of a case measured twice at one commit the newer stands.
-    ``say`` gets a sentence about the lines that are no records.
+    ``say`` gets a sentence about the lines that are no records. With ``repeated``, only what the runs have at two
+    commits or more is exported: asv takes minutes for cases that it then shows as a single point.
 
     Raises:
         InputError: not one record can be exported, the working directory is in no git repository, or another process
@@ -125,6 +128,8 @@ def export(
             records = [record for record in RecordFile(folder).read(say) if record.anchor <= 1]
             if usable := _placed(records, commits, done):
                 usable_runs.append((usable, (environment(folder) or [{}])[-1]))
+    if repeated:
+        usable_runs = _repeated(usable_runs, done)
     if runs and not usable_runs:
         raise InputError(f"{', '.join(map(str, runs))}: nothing to export: {reasons(done.left_out)}")
     with alone(to):
@@ -167,6 +172,29 @@ def _placed(records: Sequence[Record], commits: Commits, done: Exported) -> list
     return placed
 
 
+def _repeated(
+    usable_runs: Sequence[tuple[list[Record], dict[str, Any]]], done: Exported
+) -> list[tuple[list[Record], dict[str, Any]]]:
+    """Return the records whose case another commit has too, on the same machine and by the same software."""
+
+    def point(record: Record, machine: str, described: dict[str, Any]) -> tuple[object, ...]:
+        return machine, json.dumps(_parameters(record, described)), record.variant, _where(record)
+
+    commits = defaultdict(set)
+    for records, described in usable_runs:
+        for record in records:
+            commits[point(record, _machine_name(records), described)].add(record.commit)
+    kept = []
+    for records, described in usable_runs:
+        machine = _machine_name(records)
+        several = [record for record in records if len(commits[point(record, machine, described)]) > 1]
+        if single := len(records) - len(several):
+            done.left_out["measured at one commit only"] += single
+        if several:
+            kept.append((several, described))
+    return kept
+
+
 def _unusable(record: Record, dates: dict[str, int]) -> str:
     if record.status in ("skipped", "failed"):
         return record.status
@@ -185,18 +213,10 @@ def _export_run(
 ) -> None:  # fmt: skip
     folder = to / (machine or _own_machine(records, environment, to) or _machine_name(records))
     described = results.machine(folder, _described(environment))
-    python = ".".join(str(environment.get("python", "")).partition(" ")[0].split(".")[:2])
     files: dict[Path, tuple[dict[str, Any], dict[str, Grid]]] = {}
     for record in sorted(records, key=lambda record: record.started):
         assert record.commit is not None
-        # Of a record without a driver the device is no GPU.
-        parameters = {
-            "gpu": record.device if record.driver else "none",
-            "driver": record.driver or "none",
-            "toolkit": record.toolkit,
-            "toolkit_version": record.toolkit_version or "",
-            "python": python,
-        }
+        parameters = _parameters(record, environment)
         digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:8]
         name = f"gravbench-{_slug(record.toolkit)}-{digest}"
         heading = {
@@ -204,7 +224,7 @@ def _export_run(
             "env_name": name,
             "date": dates[record.commit],
             "params": described | parameters,
-            "python": python,
+            "python": parameters["python"],
             "requirements": {},
             "env_vars": {},
         }
@@ -223,6 +243,18 @@ def _export_run(
     for path, (heading, grids) in files.items():
         results.add(path, heading, grids)
     done.files += files
+
+
+def _parameters(record: Record, environment: dict[str, Any]) -> dict[str, Any]:
+    """Return what asv calls an environment, each of which has its own graph."""
+    return {
+        # Of a record without a driver the device is no GPU.
+        "gpu": record.device if record.driver else "none",
+        "driver": record.driver or "none",
+        "toolkit": record.toolkit,
+        "toolkit_version": record.toolkit_version or "",
+        "python": ".".join(str(environment.get("python", "")).partition(" ")[0].split(".")[:2]),
+    }
 
 
 def _where(record: Record) -> Where:

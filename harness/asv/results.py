@@ -61,9 +61,9 @@ class Grid:
 
 
 def natural(text: str) -> list[tuple[int, float | str]]:
-    """Sort by this to have 64 before 512."""
-    parts = re.split(r"(\d+)", text)
-    return [(0, float(part)) if part.isdecimal() else (1, part) for part in parts if part]
+    """Sort by this to have 64 before 512, and 0.001 before 0.01; only equal texts are alike."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(0, float(part)) if part[0].isdecimal() else (1, part) for part in parts if part] + [(1, text)]
 
 
 def read(path: Path, version: int = FORMAT) -> Content:

@@ -301,18 +301,21 @@ def export_history(
         str | None,
         typer.Option(help="Machine name in asv (default: asv's name for this host, or the name of the GPU)."),
     ] = None,
+    repeated: Annotated[
+        bool, typer.Option("--repeated", help="Only cases that these runs have at two commits or more.")
+    ] = False,
 ) -> None:
     """Add the records of runs to asv's results, so that `asv publish` and `asv compare` show them."""
     from gravbench.asv.export import export, machines, placements, reasons
 
     folders = [find_run(name) for name in run_names or []]
     with writing(to):
-        done = export(folders, to, machine, warn)
+        done = export(folders, to, machine, warn, repeated=repeated)
     for path in done.files:
         typer.echo(path)
     typer.echo(f"{done.records} records exported to {to}")
     if done.placed:
-        typer.echo(f"of these: {placements(done.placed)}")
+        typer.echo(f"placed by their code: {placements(done.placed)}")
     if done.left_out:
         typer.echo(f"left out: {reasons(done.left_out)}")
     # Of several machines asv asks for one.
