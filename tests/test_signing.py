@@ -95,10 +95,10 @@ def test_an_identity_can_be_asked_for(signed, options, code, says, tmp_path):
     assert done.exit_code == code, done.output
     assert says in done.output
     assert "CONSISTENT" in done.output
-    told = json.loads(verified(signed, tmp_path, "--json", *options).output)
-    assert told["signer"] == {"names": [ALICE], "issuer": SERVICE}
-    assert told["consistent"]
-    assert bool(told["other_signer"]) == bool(code)
+    answer = json.loads(verified(signed, tmp_path, "--json", *options).output)
+    assert answer["signer"] == {"names": [ALICE], "issuer": SERVICE}
+    assert answer["consistent"]
+    assert bool(answer["other_signer"]) == bool(code)
 
 
 def test_no_signature_is_no_mistake_unless_one_is_asked_for(files, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,9 +97,6 @@ def source(
     With --machine-code, print the instructions of its compiled kernels, with the default of each axis. This needs the
     compiler and nvdisasm, but no GPU.
     """
-    from gravbench.explain.generated import machine_code as instructions
-    from gravbench.model import files
-
     kinds = {"--machine-code": machine_code, "--python": python, "--standalone": standalone, "--entry": entry}
     _check_options(kinds, {"--arch": arch}, "--machine-code")
     _check_options(kinds, {"--out": out}, "--standalone", "--entry")
@@ -107,38 +104,45 @@ def source(
         if toolkit is not None and kinds[option]:
             raise InputError(f"--toolkit and {option} cannot be combined; accepted: one of them")
     chosen, computed = _found(variant, interaction)
-    if machine_code:
-        _show(instructions(chosen, computed, arch or "sm_90", toolkit), "text")
-    elif standalone or entry:
-        text = _whole(chosen, computed, entry=entry)
-        if out is None:
-            _show(text, "cuda")
-        else:
-            with writing(out):
-                out.write_text(text, "utf-8")
-    elif python:
-        _show(files.text(chosen.path), "python")
+    text, language = TEXTS[next((name for name, wanted in kinds.items() if wanted), None)](
+        chosen, computed, toolkit, arch or "sm_90"
+    )
+    if out is None:
+        _show(text, language)
     else:
-        _show_kernel(chosen, computed, toolkit)
+        with writing(out):
+            out.write_text(text, "utf-8")
 
 
-def _whole(variant: Variant, interaction: Interaction, *, entry: bool) -> str:
-    """Return the one file of a variant, as an entry or for plain nvcc.
+def _machine_code(variant: Variant, interaction: Interaction, toolkit: str | None, arch: str) -> tuple[str, str]:
+    from gravbench.explain.generated import machine_code
 
-    Raises:
-        InputError: the variant makes none, or none of this interaction.
-    """
+    return machine_code(variant, interaction, arch, toolkit), "text"
+
+
+def _python(variant: Variant, *_: object) -> tuple[str, str]:
+    from gravbench.model import files
+
+    return files.text(variant.path), "python"
+
+
+def _standalone(variant: Variant, interaction: Interaction, *_: object) -> tuple[str, str]:
     from gravbench.explain.standalone import standalone
+
+    return standalone(variant, interaction), "cuda"
+
+
+def _entry(variant: Variant, interaction: Interaction, *_: object) -> tuple[str, str]:
     from gravbench.judging.export import exported
     from gravbench.model.interaction import GRAVITY
 
-    if entry and interaction.name != GRAVITY:
+    if interaction.name != GRAVITY:
         raise InputError(f"--entry: an entry computes {GRAVITY}, not {interaction.name}; accepted: {GRAVITY}")
-    return exported(variant) if entry else standalone(variant, interaction)
+    return exported(variant), "cuda"
 
 
-def _show_kernel(variant: Variant, interaction: Interaction, toolkit: str | None) -> None:
-    """Print what a toolkit compiles of a variant; where none is named, the first that the variant has a kernel for."""
+def _kernel(variant: Variant, interaction: Interaction, toolkit: str | None, _: str) -> tuple[str, str]:
+    """Return what a toolkit compiles of a variant; where none is named, the first that the variant has a kernel for."""
     from gravbench.model import files, wgsl
     from gravbench.model.toolkits import catalogue, check_offered
     from gravbench.toolkits.wgsl_texts import texts
@@ -148,11 +152,20 @@ def _show_kernel(variant: Variant, interaction: Interaction, toolkit: str | None
     entry = catalogue()[toolkit or variant.toolkits[0]]
     file = variant.path.with_suffix(entry.suffix)
     if variant.has_cuda_c and (toolkit is None or entry.cuda_c):
-        _show(variant.cuda_source(interaction), "cuda")
-    elif entry.suffix == wgsl.SUFFIX:
-        _show("\n".join(made.text for made in texts(variant, {}, interaction)), "rust")
-    else:
-        _show(files.text(file if entry.suffix and file.exists() else variant.path), "python")
+        return variant.cuda_source(interaction), "cuda"
+    if entry.suffix == wgsl.SUFFIX:
+        return "\n".join(made.text for made in texts(variant, {}, interaction)), "rust"
+    return files.text(file if entry.suffix and file.exists() else variant.path), "python"
+
+
+TEXTS: Mapping[str | None, Callable[[Variant, Interaction, str | None, str], tuple[str, str]]] = {
+    "--machine-code": _machine_code,
+    "--python": _python,
+    "--standalone": _standalone,
+    "--entry": _entry,
+    None: _kernel,
+}
+"""What ``source`` prints by its option, and the language, given variant, interaction, toolkit and architecture."""
 
 
 def _check_options(kinds: Mapping[str, bool], options: Mapping[str, object], *suitable: str) -> None:

@@ -47,8 +47,10 @@ def signature_of(files: Mapping[str, bytes]) -> bytes:
         ambient = oidc.detect_credential()
         if ambient is None and not sys.stdin.isatty():
             raise InputError("--sign: there is no terminal to ask for an identity, and no service here gives one")
-        asked = oidc.Issuer(config.signing_config.get_oidc_url()).identity_token if ambient is None else None
-        token = asked() if asked else oidc.IdentityToken(ambient)
+        if ambient is None:
+            token = oidc.Issuer(config.signing_config.get_oidc_url()).identity_token()
+        else:
+            token = oidc.IdentityToken(ambient)
         with SigningContext.from_trust_config(config).signer(token) as signer:
             return str(signer.sign_artifact(_text(files)).to_json()).encode()
     except InputError:
