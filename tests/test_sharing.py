@@ -78,7 +78,7 @@ def test_tampering_is_found_by_the_check_that_is_for_it(name, tmp_path):
 def test_what_the_page_says_cannot_be_found_is_not_found(name, tmp_path):
     way = HIDDEN[name]
     made = read(sealed(way.change(shared(way.run))), tmp_path)
-    assert checks.verify(made, "").consistent
+    assert checks.verify(made).consistent
 
 
 def test_a_result_that_is_said_to_be_lacking_is_told_of(tmp_path):
@@ -94,7 +94,7 @@ def test_the_page_names_every_way_of_tampering():
 
 @pytest.mark.parametrize("run", [GPU, CPU, FAILURES])
 def test_a_packaged_run_is_consistent(run, tmp_path):
-    answer = checks.verify(read(shared(run), tmp_path), "")
+    answer = checks.verify(read(shared(run), tmp_path))
     assert {name: outcome.findings for name, outcome in answer.outcomes.items() if outcome.findings} == {}
 
 
@@ -103,7 +103,7 @@ def test_a_run_that_was_continued_is_consistent(tmp_path):
     (start,) = json.loads(shared(CPU)[ENVIRONMENT])
     again = start | {"command": f"{start['command']} --resume", "planned": start["planned"] + 1}
     made = read(sealed(shared(CPU) | {ENVIRONMENT: json.dumps([start, again]).encode()}), tmp_path)
-    assert checks.verify(made, "").consistent
+    assert checks.verify(made).consistent
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_run_that_was_continued_is_consistent(tmp_path):
     ids=lambda run: run.name,
 )
 def test_every_packaged_run_is_consistent(run, tmp_path):
-    answer = checks.verify(read(bundle.with_tree(writing.files_of(run, discover(), warnings.warn)), tmp_path), "")
+    answer = checks.verify(read(bundle.with_tree(writing.files_of(run, discover(), warnings.warn)), tmp_path))
     assert {name: outcome.findings for name, outcome in answer.outcomes.items() if outcome.findings} == {}
 
 
@@ -278,7 +278,7 @@ def test_a_large_archive_and_one_that_is_not_there_are_refused(tmp_path, monkeyp
 @pytest.mark.parametrize("name", [RECORDS, ENVIRONMENT, FACTS, TREE, "ro-crate-metadata.json"])
 @pytest.mark.parametrize("content", [b"", b"[" * 40_000, b'{"files": 1}', b"\xff\xfe", b"[1, 2]"])
 def test_files_of_any_content_are_found_and_end_no_check(name, content, tmp_path):
-    answer = checks.verify(read(shared(CPU) | {name: content}, tmp_path), "")
+    answer = checks.verify(read(shared(CPU) | {name: content}, tmp_path))
     assert answer.outcomes["hashes"].findings != []
 
 
@@ -304,7 +304,7 @@ def test_values_that_no_run_writes_end_no_check(run, tmp_path):
             ENVIRONMENT: json.dumps(entries).encode(),
             FACTS: json.dumps(stated).encode(),
         }
-        answer = checks.verify(read(bundle.with_tree(files), tmp_path), "")
+        answer = checks.verify(read(bundle.with_tree(files), tmp_path))
         said = [sentence for outcome in answer.outcomes.values() for sentence in outcome.findings]
         assert [sentence for sentence in said if "end the check" in sentence] == []
 
@@ -388,7 +388,7 @@ def test_without_rocrate_share_says_what_to_install_and_verify_works(tmp_path, m
     monkeypatch.setitem(__import__("sys").modules, "rocrate.rocrate", None)
     with pytest.raises(InputError, match=r"pip install 'gravbench\[share\]'"):
         writing.files_of(find(CPU), discover(), warnings.warn)
-    assert checks.verify(made, "").consistent
+    assert checks.verify(made).consistent
 
 
 def test_without_nvrtc_machine_code_is_said_not_to_be_checked(tmp_path, monkeypatch):

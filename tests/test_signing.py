@@ -112,7 +112,7 @@ def test_no_signature_is_no_mistake_unless_one_is_asked_for(files, tmp_path):
 
 def test_a_signature_is_of_these_files_alone(signed, tmp_path):
     changed = sealed(signed | {"code/more.txt": b"more"}) | {SIGNATURE: signed[SIGNATURE]}
-    answer = checks.verify(bundle.read(written(changed, tmp_path)), "")
+    answer = checks.verify(bundle.read(written(changed, tmp_path)))
     assert [name for name, outcome in answer.outcomes.items() if outcome.findings] == [signing.NAME]
     assert "no signature of these files" in answer.outcomes[signing.NAME].findings[0]
     assert answer.signer is None

@@ -84,7 +84,7 @@ def verify(
         raise InputError("--issuer only works with --identity")
     read = bundle.read(file)
     with working("checking") as say:
-        answer = checks.verify(read, bundle.root_of(read), all_kernels=all_kernels, say=say)
+        answer = checks.verify(read, all_kernels=all_kernels, say=say)
     other_signer = signing.other_than(answer.outcomes[signing.NAME], identity, issuer) if identity else ""
     if as_json:
         typer.echo(json.dumps(printed.as_json(answer, other_signer), indent=1))

@@ -7,7 +7,7 @@ import json
 import re
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -89,6 +89,11 @@ class KernelFact(Shared, frozen=True):
     compiler: Text
     cubin_sha256: Hash
 
+    @property
+    def label(self) -> str:
+        """What names it in a finding."""
+        return f"{self.source}: {self.kernel} for {self.architecture}"
+
 
 class Facts(Shared, frozen=True):
     """What a bundle says of itself: how many records of each status, how many planned results are lacking, its code."""
@@ -121,6 +126,16 @@ class Bundle:
         """The run, as ``merge`` checks one."""
         shards = {parse(start.shard) for start in self.starts if start.shard}
         return Source(Path(self.name), self.records, self.entries, self.starts, frozenset(shards))
+
+    @property
+    def codes(self) -> Sequence[Code]:
+        """The code that ran, as far as the bundle has it."""
+        return self.facts.codes if self.facts else []
+
+    @property
+    def kernels(self) -> Sequence[KernelFact]:
+        """The kernels that were compiled for it."""
+        return self.facts.kernels if self.facts else []
 
     def text(self, name: str | None) -> str | None:
         """Return the text of a file; None without a name.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from gravbench.errors import InputError
 from gravbench.sharing import code_checks, measured_checks, run_checks, signing
-from gravbench.sharing.bundle import Bundle
+from gravbench.sharing.bundle import Bundle, root_of
 from gravbench.sharing.outcome import Outcome, Signer
 
 
@@ -45,10 +46,7 @@ class Answer:
 
 def every(*, all_kernels: bool) -> Sequence[Check]:
     """Return the checks in the order in which they are made and shown."""
-
-    def machine_code(bundle: Bundle) -> Outcome:
-        return code_checks.machine_code(bundle, all_kernels=all_kernels)
-
+    machine_code = partial(code_checks.machine_code, all_kernels=all_kernels)
     return (
         Check("hashes", "no file was changed, added or removed below this root", run_checks.hashes),
         Check("description", "the RO-Crate describes exactly these files", run_checks.description),
@@ -67,9 +65,7 @@ def every(*, all_kernels: bool) -> Sequence[Check]:
     )
 
 
-def verify(
-    bundle: Bundle, root: str, *, all_kernels: bool = False, say: Callable[[str], None] = lambda _: None
-) -> Answer:
+def verify(bundle: Bundle, *, all_kernels: bool = False, say: Callable[[str], None] = lambda _: None) -> Answer:
     """Make every check of a bundle; ``say`` is told which one is being made."""
     outcomes = {}
     for check in every(all_kernels=all_kernels):
@@ -81,4 +77,4 @@ def verify(
             outcomes[check.name] = Outcome(findings=[str(error)])
         except Exception as error:  # values that nobody thought of must end no check without a word
             outcomes[check.name] = Outcome(findings=[f"its values end the check: {error!r}"])
-    return Answer(bundle.name, root, outcomes)
+    return Answer(bundle.name, root_of(bundle), outcomes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 
 from gravbench.errors import InputError
 from gravbench.explain import assembling
@@ -33,10 +33,9 @@ UNREADABLE = (KeyError, SyntaxError, RecursionError, MemoryError, ValueError)
 
 def texts(bundle: Bundle) -> Outcome:
     """Compute the hash of each code from its texts, and say of how many records the bundle has none."""
-    codes = bundle.facts.codes if bundle.facts else []
     findings = []
     named = {record.code_sha256 for record in bundle.records.values()}
-    for code in codes:
+    for code in bundle.codes:
         what = code.stems[0].python.rpartition("/")[0]
         try:
             sha256 = bundle.sha256_of(code)
@@ -47,14 +46,20 @@ def texts(bundle: Bundle) -> Outcome:
             findings.append(f"{what}: its texts have the hash {sha256[:8]}, not {code.code_sha256[:8]}")
         if code.code_sha256 not in named:
             findings.append(f"{what}: no record names its hash")
-    there = {code.code_sha256 for code in codes}
+    there = {code.code_sha256 for code in bundle.codes}
     without = sum(record.status == "ok" and record.code_sha256 not in there for record in bundle.records.values())
     if bundle.facts and bundle.facts.without_code != without:
         findings.append(f"{counted(without, 'record')} without code, but the bundle says {bundle.facts.without_code:,}")
     unchecked = why_not(["the code that ran is not in the bundle"] * without, "record")
     here = Here(discover())
     same = {record.code_sha256 for record in bundle.records.values() if here.origin(record) is Origin.SAME} & there
-    return Outcome(findings, unchecked, f"{counted(len(codes), 'text')} of code, {len(same):,} as in this checkout")
+    return Outcome(
+        findings, unchecked, f"{counted(len(bundle.codes), 'text')} of code, {len(same):,} as in this checkout"
+    )
+
+
+Listed = tuple[str, frozenset[tuple[str, int]], str, str]
+"""A kernel, its constants, its number type and its source."""
 
 
 class Ours:
@@ -64,8 +69,7 @@ class Ours:
         """Know the codes of a bundle whose texts have their hash."""
         self._asking = Asked(discover())
         self._here = Here(self._asking.variants)
-        codes = bundle.facts.codes if bundle.facts else []
-        self._files = {code.code_sha256: code.stems[0].joined for code in codes if _is_whole(bundle, code)}
+        self._files = {code.code_sha256: code.stems[0].joined for code in bundle.codes if _is_whole(bundle, code)}
 
     def source(self, record: Record) -> str | None:
         """Return the file of the bundle with the CUDA C of a result; None where it is not this checkout's."""
@@ -92,6 +96,19 @@ class Ours:
                 raise UnmodelledError(f"{record.variant} accepts no such {name} here")
         return self._asking.by(record)
 
+    def results(self, bundle: Bundle) -> Iterator[tuple[int, Record, set[Listed]]]:
+        """Yield the results with this checkout's CUDA C, by their lines, with the kernels that their cases ask for."""
+        for number, record in bundle.records.items():
+            source = self.source(record)
+            if source is None:
+                continue
+            try:
+                kernels = self.kernels(record)
+            except UnmodelledError:
+                continue
+            dtype = number_type(record)
+            yield number, record, {(kernel, frozenset(constants), dtype, source) for kernel, constants in kernels}
+
 
 def _is_whole(bundle: Bundle, code: Code) -> bool:
     """Tell whether texts have the hash that they are said to have."""
@@ -103,7 +120,7 @@ def _is_whole(bundle: Bundle, code: Code) -> bool:
 
 def machine_code(bundle: Bundle, *, all_kernels: bool = False) -> Outcome:
     """Compile kernels again, compare the machine code, and compare rates with what its loops bound."""
-    every = bundle.facts.kernels if bundle.facts else []
+    every = bundle.kernels
     reasons = bundle.facts.not_compiled if bundle.facts else {}
     ours = Ours(bundle)
     findings = _not_listed(bundle, ours) if reasons.keys() <= {NO_CUDA_C} else []
@@ -141,53 +158,24 @@ def machine_code(bundle: Bundle, *, all_kernels: bool = False) -> Outcome:
     return Outcome(findings + too_fast, unchecked + why_not(why, "kernel"), scope, _recompiled(bundle, ours, same))
 
 
-Listed = tuple[str, frozenset[tuple[str, int]], str, str]
-"""A kernel, its constants, its number type and its source."""
-
-
 def _listed(fact: KernelFact) -> Listed:
     return fact.kernel, frozenset(fact.constants.items()), fact.dtype, fact.source
 
 
 def _recompiled(bundle: Bundle, ours: Ours, same: set[Listed]) -> frozenset[int]:
     """Return the lines of the results all kernels of which are among the ``same`` as stated."""
-    lines = set()
-    for number, record in bundle.records.items():
-        source = ours.source(record)
-        if source is None or not same:
-            continue
-        try:
-            kernels = {
-                (kernel, frozenset(constants), number_type(record), source)
-                for kernel, constants in ours.kernels(record)
-            }
-        except UnmodelledError:
-            continue
-        if kernels and kernels <= same:
-            lines.add(number)
-    return frozenset(lines)
+    return frozenset(number for number, _, kernels in ours.results(bundle) if kernels and kernels <= same)
 
 
 def _not_listed(bundle: Bundle, ours: Ours) -> list[str]:
     """Say which results with this checkout's CUDA C ask for a kernel that the bundle does not list."""
-    listed = (
-        {(fact.kernel, frozenset(fact.constants.items()), fact.dtype) for fact in bundle.facts.kernels}
-        if bundle.facts
-        else set()
-    )
-    findings = []
-    for number, record in bundle.records.items():
-        if ours.source(record) is None:
-            continue
-        try:
-            kernels = {
-                (kernel, frozenset(constants), number_type(record)) for kernel, constants in ours.kernels(record)
-            }
-        except UnmodelledError:
-            continue
-        if not kernels <= listed:
-            findings.append(f"{at(number, record)}: asks for a kernel that the bundle does not list")
-    return findings
+    # The same text may be listed as the source of another case.
+    listed = {_listed(fact)[:-1] for fact in bundle.kernels}
+    return [
+        f"{at(number, record)}: asks for a kernel that the bundle does not list"
+        for number, record, kernels in ours.results(bundle)
+        if not {kernel[:-1] for kernel in kernels} <= listed
+    ]
 
 
 def _job(bundle: Bundle, fact: KernelFact, ours: Ours, *, trusted: bool) -> Job | Outcome | None:
@@ -200,13 +188,12 @@ def _job(bundle: Bundle, fact: KernelFact, ours: Ours, *, trusted: bool) -> Job 
     is_ours = record is not None and ours.source(record) == fact.source
     if is_ours != trusted:
         return None
-    name = f"{fact.source}: {fact.kernel} for {fact.architecture}"
     if record is None or record.status != "ok":
-        return Outcome([f"{name}: line {fact.line} is no result that could ask for it"])
+        return Outcome([f"{fact.label}: line {fact.line} is no result that could ask for it"])
     if f"sm_{(record.compute_capability or '').replace('.', '')}" != fact.architecture:
-        return Outcome([f"{name}: line {fact.line} has compute capability {record.compute_capability}"])
+        return Outcome([f"{fact.label}: line {fact.line} has compute capability {record.compute_capability}"])
     if fact.source not in bundle.files:
-        return Outcome([f"{name}: its source is not in the bundle"])
+        return Outcome([f"{fact.label}: its source is not in the bundle"])
     constants = tuple(fact.constants.items())
     if not is_ours:
         return Job(bundle.text(fact.source) or "", constants, fact.dtype, fact.architecture)
@@ -215,23 +202,22 @@ def _job(bundle: Bundle, fact: KernelFact, ours: Ours, *, trusted: bool) -> Job 
     except UnmodelledError as error:
         return Outcome(unchecked=[f"what its case asks for is not known here: {error}"])
     if (fact.kernel, constants) not in kernels or fact.dtype != number_type(record):
-        return Outcome([f"{name}: {at(fact.line, record)} asks for no such kernel with these constants"])
+        return Outcome([f"{fact.label}: {at(fact.line, record)} asks for no such kernel with these constants"])
     return Job(ours.text(record), constants, fact.dtype, fact.architecture)
 
 
 def _compared(fact: KernelFact, answer: Answer, *, trusted: bool) -> Outcome:
     """Compare machine code with its hash, where it was made by the compiler that the bundle states."""
-    name = f"{fact.source}: {fact.kernel} for {fact.architecture}"
     if fact.compiler != compiler():
         return Outcome(unchecked=[f"compiled by {fact.compiler}, but {compiler()} is installed; pip has the other"])
     if answer.refusal:
         return (
-            Outcome([f"{name}: {answer.refusal}"])
+            Outcome([f"{fact.label}: {answer.refusal}"])
             if trusted
             else Outcome(unchecked=[f"of another source: {answer.refusal}"])
         )
     if answer.sha256 != fact.cubin_sha256:
-        return Outcome([f"{name}: compiles to {answer.sha256[:8]}, but the bundle says {fact.cubin_sha256[:8]}"])
+        return Outcome([f"{fact.label}: compiles to {answer.sha256[:8]}, but the bundle says {fact.cubin_sha256[:8]}"])
     return Outcome()
 
 
@@ -250,29 +236,22 @@ class Bounds:
             return [f"no bound: {error}"]
         loops = inner_loops(made, places(job.source), mutual)
         a_clock = [bound(loop, job.architecture, 1, 1.0).interactions_per_second / 1e6 for loop in loops]
-        self._known[_key(job.source, kernel, job.constants, job.dtype)] = max(a_clock, default=0.0)
+        self._known[job.source, kernel, frozenset(job.constants), job.dtype] = max(a_clock, default=0.0)
         return []
 
-    def of(self, text: str, kernels: Sequence[tuple[str, Constants]], dtype: str) -> float | None:
+    def of(self, text: str, kernels: Iterable[Listed]) -> float | None:
         """Return the bound of a case that asks for these kernels; None where one of them or all loops are not known."""
-        known = [self._known.get(_key(text, kernel, constants, dtype)) for kernel, constants in kernels]
+        known = [self._known.get((text, kernel, constants, dtype)) for kernel, constants, dtype, _ in kernels]
         return None if None in known else max((value for value in known if value), default=None)
-
-
-def _key(text: str, kernel: str, constants: Iterable[tuple[str, int]], dtype: str) -> tuple[object, ...]:
-    return text, kernel, frozenset(constants), dtype
 
 
 def _too_fast(bundle: Bundle, bounds: Bounds, ours: Ours) -> tuple[list[str], int]:
     """Say which records are faster than their kernels allow, and how many were looked at."""
     findings, looked = [], 0
-    for number, record in bundle.records.items():
-        if record.interactions_per_second is None or ours.source(record) is None:
+    for number, record, kernels in ours.results(bundle):
+        if record.interactions_per_second is None:
             continue
-        try:
-            a_clock = bounds.of(ours.text(record), ours.kernels(record), number_type(record))
-        except UnmodelledError:
-            continue
+        a_clock = bounds.of(ours.text(record), kernels)
         most = None if a_clock is None else most_per_second(record, a_clock)
         looked += most is not None
         if most is not None and record.interactions_per_second > ABOVE_BOUND * most:

@@ -12,7 +12,7 @@ from gravbench.errors import printable
 from gravbench.report.terminal.printing import heading, say, say_lines
 from gravbench.sharing import signing
 from gravbench.sharing.checks import Answer, every
-from gravbench.sharing.outcome import Outcome
+from gravbench.sharing.outcome import Outcome, counted
 
 CONSISTENT, INCONSISTENT = "CONSISTENT", "INCONSISTENT"
 MOST_FINDINGS = 5
@@ -31,8 +31,7 @@ def show(answer: Answer, console: Console, other_signer: str = "") -> None:
     number = sum(len(outcome.findings) for outcome in answer.outcomes.values())
     verdict = CONSISTENT if answer.consistent else INCONSISTENT
     heading(console, f"{verdict}: {answer.bundle}")
-    counted = f"{number:,} contradictions" if number != 1 else "1 contradiction"
-    say(console, f"{counted} in {len(answer.outcomes)} checks")
+    say(console, f"{counted(number, 'contradiction')} in {len(answer.outcomes)} checks")
     say(console, f"root {answer.root}")
     if other_signer or answer.signer:
         say(console, printable(other_signer or f"signed by {answer.signer}; {signing.PROVES}"))

@@ -150,7 +150,7 @@ def gather(
         except InputError as error:
             refused.append((file.name, [str(error).removeprefix(f"{file}: ")]))
             continue
-        answer = checks.verify(read, bundle.root_of(read), all_kernels=all_kernels)
+        answer = checks.verify(read, all_kernels=all_kernels)
         if answer.consistent:
             bundles.setdefault(answer.root, Checked(read, answer))
         else:
