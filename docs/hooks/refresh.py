@@ -14,8 +14,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import history_site
-
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- (ladder|printed|languages|step): (.*?) -->\n)(```text\n)?.*?(<!-- end of \2 -->)", re.DOTALL)
 STORY = "python -m gravbench.report.story"
@@ -61,6 +59,8 @@ def charts(folder: Path) -> None:
 
 def history() -> None:
     """Export the records again to the results that asv's site is made of; what asv itself measured stays."""
+    import history_site  # found beside this file only where it runs as a script
+
     for path in history_site.RESULTS.glob("*/*-gravbench-*.json"):
         path.unlink()
     printed(history_site.export_command(history_site.RESULTS))
