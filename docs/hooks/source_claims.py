@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from gravbench.config.published import find, load
+from gravbench.model.generated_bodies import is_generated
+from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.report.names import count
 from gravbench.report.published import Decision, beside, decisions
-from gravbench.report.remarks import lacking
+from gravbench.report.remarks import words
 from gravbench.verdicts.cards import together
 
 ROOT = Path(__file__).resolve().parents[2]
 PLURAL = {"holds": "hold", "does not hold": "do not hold"}
 RUNS = ("gems3", "chamomile", "lee2008", "3dgep", "bodin2026_direct", "bodin2026")
 """Runs below reports/h200 that follow the source of the same name."""
+SUBSETS = {"even": "evenly spread bodies", "lee": "first body of each group", "lee_last": "last body of each group"}
+"""What a subset of a file of bodies is, in words."""
 
 
 @cache
@@ -31,24 +36,38 @@ def section(name: str) -> str:
     folder = ROOT / "reports" / "h200" / name
     (records,) = together([RecordFile(folder).read()])
     judged = decisions(source, records, beside(folder, source))
-    counts = ", ".join(
-        f"{number} {PLURAL.get(verdict, verdict) if number > 1 else verdict}"
-        for verdict, number in Counter(decision.verdict for decision in judged).items()
-    )
-    lines = [
-        f"### {name}",
-        "",
-        f"{source.source}. Device of the source: {source.device}. {count(len(judged), 'claim')}: {counts}.",
-        "",
-    ]
+    counts = ", ".join(f"{number:,} {state}" for state, number in Counter(map(_counted, judged)).items())
+    summary = f"{source.source}. Device of the source: {source.device}. {count(len(judged), 'claim')}: {counts}."
+    lines = [f"### {name}", "", summary + _bodies(records), ""]
     if judged:
-        lines += ["| on an H200 | claim |", "| --- | --- |"]
-        lines += [_row(decision) for decision in judged]
+        lines += ["| on an H200 | claim | setting | decided by |", "| --- | --- | --- | --- |"]
+        lines += [_row(decision, name) for decision in judged]
         lines.append("")
     return "\n".join(lines)
 
 
-def _row(decision: Decision) -> str:
-    why = f" Not tested: {lacking(decision)}." if lacking(decision) else ""
-    run = f" (run {decision.run})" if decision.run else ""
-    return f"| **{decision.verdict}**{run} | {' '.join(decision.claim.text.split())}.{why} |".replace("<", "&lt;")
+def _bodies(records: Sequence[Record]) -> str:
+    """Say which bodies of a file the records are of; nothing where a generator made them."""
+    of_files = {(record.bodies, record.subset) for record in records if not is_generated(record.bodies)}
+    named = "; ".join(f"{Path(path).name}, {SUBSETS[subset]}" for path, subset in sorted(of_files))
+    return f" Bodies: {named}." if named else ""
+
+
+def _counted(decision: Decision) -> str:
+    """Name the state of a claim as it is counted: of those that lack a record, the run will tell."""
+    if decision.verdict == "cannot be tested" and not decision.claim.untestable:
+        return "waiting for a run"
+    return PLURAL.get(decision.verdict, decision.verdict)
+
+
+def _row(decision: Decision, name: str) -> str:
+    """Return the row of one claim of the source of this name."""
+    claim = decision.claim
+    run = claim.run or name
+    waits = _counted(decision) == "waiting for a run"
+    state = f"waits for a run of `{run}`" if waits else f"**{decision.verdict}**"
+    elsewhere = f" (run {decision.run})" if decision.run and not waits else ""
+    settings = "; ".join(dict.fromkeys(f"`{words(asked.select)}`" for asked in claim.numbers.values()))
+    decided = f"`{claim.holds}`" if claim.holds else f"{claim.untestable}."
+    text = " ".join(claim.text.split()).replace("<", "&lt;")
+    return f"| {state}{elsewhere} | {text}. | {settings} | {decided} |"
