@@ -65,11 +65,12 @@ def test_difficult_bodies(prepared_of, toolkit, theta):
             assert np.abs(found - expected).max() <= (1e-5 if theta == 0 else 0.1) * scale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("toolkit", TOOLKITS)
 def test_leaves_of_more_bodies_than_a_block_has_threads(prepared_of, toolkit):
     """As those of section 31.6 of GPU Gems 3: each leaf is the eighth of a cube."""
-    bodies = cube(400, 1, 0.05)
-    _, prepared = prepared_of(toolkit, bodies, theta=0.5, walk="warp", leaf_size=80, p=32)
+    bodies = cube(280, 1, 0.05)
+    _, prepared = prepared_of(toolkit, bodies, theta=0.5, walk="warp", leaf_size=64, p=32)
     prepared.launch()
     found, expected = prepared.accelerations[:, :3], direct_accelerations(bodies, np.arange(bodies.n), "float32")
     assert np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()

@@ -18,8 +18,10 @@ from gravbench.verdicts.cards import together
 
 ROOT = Path(__file__).resolve().parents[2]
 PLURAL = {"holds": "hold", "does not hold": "do not hold"}
-RUNS = ("gems3", "chamomile", "lee2008", "3dgep", "bodin2026_direct", "bodin2026")
-"""Runs below reports/h200 that follow the source of the same name."""
+RUNS = {name: name for name in ("gems3", "chamomile", "lee2008", "3dgep", "bodin2026_direct", "bodin2026")} | {
+    "lee2008_last": "lee2008"
+}
+"""Runs that follow a source, by the names of their folders; lee2008_last is of the bodies that Lee's program reads."""
 SUBSETS = {"even": "evenly spread bodies", "lee": "first body of each group", "lee_last": "last body of each group"}
 """What a subset of a file of bodies is, in words."""
 
@@ -27,12 +29,17 @@ SUBSETS = {"even": "evenly spread bodies", "lee": "first body of each group", "l
 @cache
 def table() -> str:
     """Return a section for each source, in Markdown: its claims, and what the records say of them."""
-    return "\n".join(section(name) for name in RUNS if (ROOT / "reports" / "h200" / name).is_dir())
+    return "\n".join(map(section, measured()))
+
+
+def measured() -> list[str]:
+    """Name the runs that there are."""
+    return [name for name in RUNS if (ROOT / "reports" / "h200" / name).is_dir()]
 
 
 def section(name: str) -> str:
-    """Return the claims of one source."""
-    source = load(find(name))
+    """Return the claims of the source that one run follows."""
+    source = load(find(RUNS[name]))
     folder = ROOT / "reports" / "h200" / name
     (records,) = together([RecordFile(folder).read()])
     judged = decisions(source, records, beside(folder, source))
@@ -61,7 +68,7 @@ def _counted(decision: Decision) -> str:
 
 
 def _row(decision: Decision, name: str) -> str:
-    """Return the row of one claim of the source of this name."""
+    """Return the row of one claim, asked of the run of this name."""
     claim = decision.claim
     run = claim.run or name
     waits = _counted(decision) == "waiting for a run"
