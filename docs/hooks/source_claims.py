@@ -17,6 +17,7 @@ from gravbench.report.remarks import words
 from gravbench.verdicts.cards import together
 
 ROOT = Path(__file__).resolve().parents[2]
+WAITING = "waiting for a run"
 PLURAL = {"holds": "hold", "does not hold": "do not hold"}
 RUNS = {name: name for name in ("gems3", "chamomile", "lee2008", "3dgep", "bodin2026_direct", "bodin2026")} | {
     "lee2008_last": "lee2008"
@@ -43,7 +44,10 @@ def section(name: str) -> str:
     folder = ROOT / "reports" / "h200" / name
     (records,) = together([RecordFile(folder).read()])
     judged = decisions(source, records, beside(folder, source))
-    counts = ", ".join(f"{number:,} {state}" for state, number in Counter(map(_counted, judged)).items())
+    counts = ", ".join(
+        f"{number:,} {PLURAL.get(state, state) if number > 1 else state}"
+        for state, number in Counter(map(_state, judged)).items()
+    )
     summary = f"{source.source}. Device of the source: {source.device}. {count(len(judged), 'claim')}: {counts}."
     lines = [f"### {name}", "", summary + _bodies(records), ""]
     if judged:
@@ -60,18 +64,17 @@ def _bodies(records: Sequence[Record]) -> str:
     return f" Bodies: {named}." if named else ""
 
 
-def _counted(decision: Decision) -> str:
-    """Name the state of a claim as it is counted: of those that lack a record, the run will tell."""
-    if decision.verdict == "cannot be tested" and not decision.claim.untestable:
-        return "waiting for a run"
-    return PLURAL.get(decision.verdict, decision.verdict)
+def _state(decision: Decision) -> str:
+    """Return the verdict of a claim, or that it has none yet because a record is missing."""
+    missing = decision.verdict == "cannot be tested" and not decision.claim.untestable
+    return WAITING if missing else decision.verdict
 
 
 def _row(decision: Decision, name: str) -> str:
     """Return the row of one claim, asked of the run of this name."""
     claim = decision.claim
     run = claim.run or name
-    waits = _counted(decision) == "waiting for a run"
+    waits = _state(decision) == WAITING
     state = f"waits for a run of `{run}`" if waits else f"**{decision.verdict}**"
     elsewhere = f" (run {decision.run})" if decision.run and not waits else ""
     settings = "; ".join(dict.fromkeys(f"`{words(asked.select)}`" for asked in claim.numbers.values()))
