@@ -10,7 +10,7 @@ from direct import direct_accelerations
 from gravbench.measuring.protocol import stage_seconds
 from gravbench.measuring.step import Stepper
 from gravbench.model.bodies import Bodies
-from gravbench.model.generators import plummer
+from gravbench.model.generators import cube, plummer
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import CPU, discover
 from gravbench.toolkits.opening import open_toolkit
@@ -63,6 +63,19 @@ def test_difficult_bodies(prepared_of, toolkit, theta):
             scale = np.abs(expected).max()
             # Theta 0 is the direct sum; theta 0.7 is held to a few per cent of the strongest pull.
             assert np.abs(found - expected).max() <= (1e-5 if theta == 0 else 0.1) * scale
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("toolkit", TOOLKITS)
+def test_leaves_of_more_bodies_than_a_block_has_threads(prepared_of, toolkit):
+    """As those of section 31.6 of GPU Gems 3: each leaf is the eighth of a cube."""
+    bodies = cube(280, 1, 0.05)
+    _, prepared = prepared_of(toolkit, bodies, theta=0.5, walk="warp", leaf_size=64, p=32)
+    prepared.launch()
+    found, expected = prepared.accelerations[:, :3], direct_accelerations(bodies, np.arange(bodies.n), "float32")
+    assert np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()
+    computed = prepared.insight()["computed"]
+    assert bodies.n / 8 < computed["body_body"] <= bodies.n
 
 
 @pytest.mark.parametrize("toolkit", TOOLKITS)

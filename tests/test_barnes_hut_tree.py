@@ -197,6 +197,17 @@ def check_cells(grown, dim):
         assert np.ptp(grown.sorted_rows[first : first + size, :dim], axis=0).max() <= width * (1 + 1e-9)
 
 
+def test_a_cube_has_512_leaves_and_27_of_them_pull_each_body():
+    """The setting of configs/gems3.yaml for section 31.6 of GPU Gems 3: a cell and all cells around it, or more."""
+    rows = rows_of(generators.cube(2**18, 1, 0.025), np.float32)
+    grown = grow(rows, leaf_size=640)
+    leaves = grown.links[: grown.count][grown.links[: grown.count, 3] == 1]
+    assert len(leaves) == 512
+    assert leaves[:, 2].sum() == 2**18
+    met = walks.interactions_a_body(grown.sorted_rows, compact(grown, 0.5).rows, gpu_walk.WARP)
+    assert met["body_body"] > 27 * 512
+
+
 def test_a_tree_does_not_depend_on_the_number_of_workers():
     rows = rows_of(generators.plummer(5000, 8, EPS))
     one, several = grow(rows, workers=1), grow(rows, workers=7)

@@ -28,6 +28,7 @@ from gravbench.model.generators import (
     SEPARATION,
     collision,
     collision_counts,
+    cube,
     plummer,
     uniform,
 )
@@ -190,6 +191,20 @@ def test_plummer_velocities_are_isotropic_and_bound() -> None:
     escape = np.sqrt(2 / np.sqrt(radius**2 + (3 * np.pi / 16) ** 2))
     # Shifting the centre of mass to rest moves a speed by about 1 / sqrt(n).
     assert (np.linalg.norm(sphere.velocity, axis=1) < escape + 0.01).all()
+
+
+def test_a_cube_is_even_and_cold_and_has_leaves_of_as_many_bodies() -> None:
+    """Section 31.6 of GPU Gems 3: 2^18 bodies in 512 leaves of a tree."""
+    whole = cube(2**18, 1, 0.05)
+    assert np.abs(whole.position).max() <= 0.5
+    assert not whole.velocity.any()
+    assert whole.mass.sum() == pytest.approx(1, rel=1e-12)
+    cells = np.floor((whole.position + 0.5) * 8).astype(int) @ [64, 8, 1]
+    counts = np.bincount(cells, minlength=512)
+    assert counts.size == 512
+    assert counts.mean() == 512
+    assert np.abs(counts - 512).max() < 6 * np.sqrt(512)
+    assert counts.max() <= 640
 
 
 def test_uniform_sphere_is_even_and_cold() -> None:

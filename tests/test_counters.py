@@ -180,4 +180,6 @@ def test_ncu_counts_here(tmp_path, need_toolkit):
         # 4,096 squared interactions of 3 additions, 3 + 1 products and 6 FMA, or one fewer of either.
         assert 15 <= one.counters["executed_flop"] / one.interactions <= 25, json.dumps(one.counters)
         assert 0 < one.counters["achieved_occupancy"] <= 1
+        assert 0 < one.counters["multiprocessors_active"] <= 1
+        assert one.counters["global_loads"] >= one.n / 32
         assert 31 <= one.counters["threads_an_instruction"] <= 32

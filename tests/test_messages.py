@@ -164,7 +164,7 @@ KEYS = (
     "description, published, variant_folders, variants"
 )
 OF_AN_ENTRY = "bodies, subset, seed, eps, dtype, interaction, timed, integrator, dt, n, variant, toolkit, when"
-GENERATED = "plummer, uniform, collision, cusp, thin_disk, clumps, line, coincident, filament"
+GENERATED = "plummer, uniform, collision, cube, cusp, thin_disk, clumps, line, coincident, filament"
 OF_TILED = "p, unroll, block_shape, stagger"
 
 

@@ -47,7 +47,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "model/bodies.py": "4b35985e",
         "model/bodies_readers.py": "101da01b",
         "model/derived.py": "7c6097ef",
-        "model/generators.py": "04f5cedb",
+        "model/generators.py": "93e5dca7",
         "model/initial_conditions.py": "dfc453fa",
         "model/interaction.py": "669045ae",
         "model/interaction_files.py": "b8406f07",

@@ -14,7 +14,7 @@ from gravbench.verifying import comparing
 from gravbench.verifying.direct_sums import direct_sums
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
-HARD = [*GENERATORS][3:]
+HARD = [*GENERATORS][4:]
 VARIANTS = ["resident_tree", "fast_multipole"]
 # The other bodies are hard however few they are.
 SMALL = {"coincident": "coincident share=0.5", "clumps": "clumps count=3"}

@@ -140,7 +140,8 @@ FIELDS: dict[str, str] = {
     "none in older records",
     "uncounted": "whether this is an approximation that does not count its interactions, so it has a time but no rate",
     "walk_overlap": "fraction of a warp's threads that need to visit a node, averaged over the nodes that any visits",
-    "counters": "counters by name; pipes, `issue_slots` and `achieved_occupancy` as fractions of the peak",
+    "counters": "counters by name; pipes, `issue_slots`, `achieved_occupancy` and `multiprocessors_active` as "
+    "fractions of the peak",
     "counters_unavailable": "why there are no counters",
     "registers": "registers per thread",
     "shared_bytes": "shared memory per block",

@@ -3,52 +3,81 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from gravbench.config.published import find, load
+from gravbench.model.generated_bodies import is_generated
+from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.report.names import count
 from gravbench.report.published import Decision, beside, decisions
-from gravbench.report.remarks import lacking
+from gravbench.report.remarks import words
 from gravbench.verdicts.cards import together
 
 ROOT = Path(__file__).resolve().parents[2]
+WAITING = "waiting for a run"
 PLURAL = {"holds": "hold", "does not hold": "do not hold"}
-RUNS = ("gems3", "chamomile", "lee2008", "3dgep", "bodin2026_direct", "bodin2026")
-"""Runs below reports/h200 that follow the source of the same name."""
+RUNS = {name: name for name in ("gems3", "chamomile", "lee2008", "3dgep", "bodin2026_direct", "bodin2026")} | {
+    "lee2008_last": "lee2008"
+}
+"""Runs that follow a source, by the names of their folders; lee2008_last is of the bodies that Lee's program reads."""
+SUBSETS = {"even": "evenly spread bodies", "lee": "first body of each group", "lee_last": "last body of each group"}
+"""What a subset of a file of bodies is, in words."""
 
 
 @cache
 def table() -> str:
     """Return a section for each source, in Markdown: its claims, and what the records say of them."""
-    return "\n".join(section(name) for name in RUNS if (ROOT / "reports" / "h200" / name).is_dir())
+    return "\n".join(map(section, measured()))
+
+
+def measured() -> list[str]:
+    """Name the runs that there are."""
+    return [name for name in RUNS if (ROOT / "reports" / "h200" / name).is_dir()]
 
 
 def section(name: str) -> str:
-    """Return the claims of one source."""
-    source = load(find(name))
+    """Return the claims of the source that one run follows."""
+    source = load(find(RUNS[name]))
     folder = ROOT / "reports" / "h200" / name
     (records,) = together([RecordFile(folder).read()])
     judged = decisions(source, records, beside(folder, source))
     counts = ", ".join(
-        f"{number} {PLURAL.get(verdict, verdict) if number > 1 else verdict}"
-        for verdict, number in Counter(decision.verdict for decision in judged).items()
+        f"{number:,} {PLURAL.get(state, state) if number > 1 else state}"
+        for state, number in Counter(map(_state, judged)).items()
     )
-    lines = [
-        f"### {name}",
-        "",
-        f"{source.source}. Device of the source: {source.device}. {count(len(judged), 'claim')}: {counts}.",
-        "",
-    ]
+    summary = f"{source.source}. Device of the source: {source.device}. {count(len(judged), 'claim')}: {counts}."
+    lines = [f"### {name}", "", summary + _bodies(records), ""]
     if judged:
-        lines += ["| on an H200 | claim |", "| --- | --- |"]
-        lines += [_row(decision) for decision in judged]
+        lines += ["| on an H200 | claim | setting | decided by |", "| --- | --- | --- | --- |"]
+        lines += [_row(decision, name) for decision in judged]
         lines.append("")
     return "\n".join(lines)
 
 
-def _row(decision: Decision) -> str:
-    why = f" Not tested: {lacking(decision)}." if lacking(decision) else ""
-    run = f" (run {decision.run})" if decision.run else ""
-    return f"| **{decision.verdict}**{run} | {' '.join(decision.claim.text.split())}.{why} |".replace("<", "&lt;")
+def _bodies(records: Sequence[Record]) -> str:
+    """Say which bodies of a file the records are of; nothing where a generator made them."""
+    of_files = {(record.bodies, record.subset) for record in records if not is_generated(record.bodies)}
+    named = "; ".join(f"{Path(path).name}, {SUBSETS[subset]}" for path, subset in sorted(of_files))
+    return f" Bodies: {named}." if named else ""
+
+
+def _state(decision: Decision) -> str:
+    """Return the verdict of a claim, or that it has none yet because a record is missing."""
+    missing = decision.verdict == "cannot be tested" and not decision.claim.untestable
+    return WAITING if missing else decision.verdict
+
+
+def _row(decision: Decision, name: str) -> str:
+    """Return the row of one claim, asked of the run of this name."""
+    claim = decision.claim
+    run = claim.run or name
+    waits = _state(decision) == WAITING
+    state = f"waits for a run of `{run}`" if waits else f"**{decision.verdict}**"
+    elsewhere = f" (run {decision.run})" if decision.run and not waits else ""
+    settings = "; ".join(dict.fromkeys(f"`{words(asked.select)}`" for asked in claim.numbers.values()))
+    decided = f"`{claim.holds}`" if claim.holds else f"{claim.untestable}."
+    text = " ".join(claim.text.split()).replace("<", "&lt;")
+    return f"| {state}{elsewhere} | {text}. | {settings} | {decided} |"

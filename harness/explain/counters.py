@@ -39,6 +39,8 @@ COUNTERS = {
     "achieved_occupancy": OCCUPANCY,
     "threads_an_instruction": "smsp__thread_inst_executed_per_inst_executed.ratio",
     "instructions": INSTRUCTIONS,
+    "global_loads": "smsp__inst_executed_op_global_ld.sum",
+    "multiprocessors_active": "sm__cycles_active.avg.pct_of_peak_sustained_elapsed",
     "issue_slots": "sm__inst_issued.avg.pct_of_peak_sustained_active",
     "fma_pipe": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     "xu_pipe": "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",

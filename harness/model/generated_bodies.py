@@ -22,7 +22,7 @@ from gravbench.model.bodies import Bodies
 GENERATORS: dict[str, Callable[..., Bodies]] = {
     make.__name__: make
     for make in (
-        *(generators.plummer, generators.uniform, generators.collision),
+        *(generators.plummer, generators.uniform, generators.collision, generators.cube),
         *(hard_bodies.cusp, hard_bodies.thin_disk, hard_bodies.clumps),
         *(hard_bodies.line, hard_bodies.coincident, hard_bodies.filament),
     )

@@ -201,10 +201,12 @@ class Inside(BaseModel, frozen=True):
 class Counters(BaseModel, frozen=True):
     """What Nsight Compute counted of the case's longest kernel in a second pass; empty where it was not asked for.
 
-    ``achieved_occupancy``, ``issue_slots`` and the pipes are fractions of the peak. ``instructions`` are warp
-    instructions, ``threads_an_instruction`` the active threads per instruction, of 32. ``executed_flop`` are those of
-    one launch (an FMA is two; square roots are not counted). ``stalled_...`` are the waiting warps, by reason, per
-    issued instruction. ``counters_unavailable`` says why there are no counters.
+    ``achieved_occupancy``, ``issue_slots`` and the pipes are fractions of the peak; ``multiprocessors_active`` is the
+    fraction of the multiprocessors that have a block, averaged over the kernel. ``instructions`` are warp instructions,
+    ``global_loads`` those that load from global memory, ``threads_an_instruction`` the active threads per instruction,
+    of 32. ``executed_flop`` are those of one launch (an FMA is two; square roots are not counted). ``stalled_...`` are
+    the waiting warps, by reason, per issued instruction. Older records lack ``multiprocessors_active`` and
+    ``global_loads``. ``counters_unavailable`` says why there are no counters.
     """
 
     counters: dict[Text, Amount] = Field(default_factory=dict)

@@ -27,6 +27,11 @@ COUNTED: frozenset[Unit] = frozenset(
         "bytes of local memory",
         "bytes of nodes",
         "loads per body",
+        "interactions",
+        "instructions per interaction",
+        "issue cycles per interaction",
+        "% of the multiprocessors",
+        "global loads per body",
         "% of a warp",
     }
 )

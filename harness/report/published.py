@@ -147,6 +147,11 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "bytes of local memory": lambda record, _: record.local_bytes,
     "bytes of nodes": lambda record, _: _node_bytes(record),
     "loads per body": lambda record, _: declared_per_body(record),
+    "interactions": lambda record, _: record.evaluated,
+    "instructions per interaction": lambda record, _: _per(record, "instructions", record.evaluated),
+    "issue cycles per interaction": lambda record, _: _issue_cycles(record),
+    "% of the multiprocessors": lambda record, _: times(record.counters.get("multiprocessors_active"), 100),
+    "global loads per body": lambda record, _: _per(record, "global_loads", record.n),
     "% of a warp": lambda record, _: times(record.counters.get("threads_an_instruction"), 100 / 32),
     "% of the stages building the tree": lambda record, _: times(_building(record), 100),
     "seconds of traverse": lambda record, _: record.stages_seconds.get("traverse"),
@@ -188,6 +193,18 @@ def _active_threads(record: Record) -> float | None:
     """Return how many threads a multiprocessor runs at a time, of those that have a block, as counters say."""
     active, most = record.counters.get("achieved_occupancy"), _most_threads(record)
     return None if active is None or most is None else active * most
+
+
+def _per(record: Record, counter: str, number: float) -> float | None:
+    """Return what a counter of warp instructions says of each thread, for each of a number of things."""
+    warps, threads = record.counters.get(counter), record.counters.get("threads_an_instruction")
+    return warps * threads / number if warps is not None and threads is not None else None
+
+
+def _issue_cycles(record: Record) -> float | None:
+    """Return the issue slots of a thread for an interaction, used or not, on the multiprocessors that have a block."""
+    slots = record.counters.get("issue_slots")
+    return times(_per(record, "instructions", record.evaluated), 1 / slots) if slots else None
 
 
 def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | None:
