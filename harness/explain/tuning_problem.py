@@ -166,13 +166,13 @@ class _Space:
     def __init__(self, variant: str, launched: Sequence[Launched]) -> None:
         self.variant = variant
         self.launched = launched
-        self.values: dict[str, list[int]] = {BLOCK_X: [one.block[0] for one in launched]}
-        if any(one.block[1] > 1 for one in launched):
-            self.values[BLOCK_Y] = [one.block[1] for one in launched]
+        self.values: dict[str, list[int]] = {BLOCK_X: [launch.block[0] for launch in launched]}
+        if any(launch.block[1] > 1 for launch in launched):
+            self.values[BLOCK_Y] = [launch.block[1] for launch in launched]
         self.defined: dict[str, str] = {}
         """What each constant of the kernel is: a number, or a parameter."""
         for name in launched[0].constants:
-            values = [one.constants.get(name) for one in launched]
+            values = [launch.constants.get(name) for launch in launched]
             numbers = [value for value in values if value is not None]
             if len(numbers) < len(values):
                 raise _refused(variant, f"are not all compiled with {name}")
@@ -202,8 +202,8 @@ class _Space:
 
     def sizes(self, n: int) -> dict[str, Any]:
         """Return how many blocks and threads there are, as expressions of the parameters."""
-        grids = [one.grid for one in self.launched]
-        if any(grid[1:] != (1, 1) for grid in grids) or any(one.block[2] != 1 for one in self.launched):
+        grids = [launch.grid for launch in self.launched]
+        if any(grid[1:] != (1, 1) for grid in grids) or any(launch.block[2] != 1 for launch in self.launched):
             raise _refused(self.variant, "have blocks or grids of several dimensions")
         local = {"X": BLOCK_X, "Y": BLOCK_Y if BLOCK_Y in self.values else "1", "Z": "1"}
         blocks = [grid[0] for grid in grids]
