@@ -150,6 +150,11 @@ class Entry:
         return self.path.suffix == SUFFIX
 
     @property
+    def toolkit(self) -> str:
+        """The toolkit whose devices run it."""
+        return "wgpu" if self.is_wgsl else "cupy"
+
+    @property
     def with_constants(self) -> str:
         """The text of an entry in WGSL behind its constants, for which WGSL has no macros."""
         return "".join(f"const {name}: i32 = {value};\n" for name, value in self.head.constants.items()) + self.text
