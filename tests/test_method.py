@@ -28,7 +28,7 @@ VARIANTS = discover()
 LOOKED_AT: tuple[int, dict[str, str]] = (
     3,
     {
-        "config/settings.py": "df7a52e9",
+        "config/settings.py": "35259132",
         "measuring/builds.py": "30119012",
         "verifying/checks.py": "78a755f2",
         "verifying/comparing.py": "f9d4aa99",
@@ -52,7 +52,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "model/interaction.py": "669045ae",
         "model/interaction_files.py": "b8406f07",
         "model/rounding.py": "4d5d7462",
-        "model/statistics.py": "bc104387",
+        "model/statistics.py": "fc30c090",
         "verdicts/racing.py": "34e7a8b7",
         "toolkits/buffers.py": "2de3905d",
         "toolkits/cpu.py": "c9c6c53d",
@@ -62,7 +62,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/cutile.py": "3fe9ae55",
         "toolkits/device_sums.py": "9674d114",
         "toolkits/devices.py": "45832744",
-        "toolkits/driver.py": "554c1e03",
+        "toolkits/driver.py": "9f20248b",
         "toolkits/images.py": "071c21ae",
         "toolkits/interface.py": "2621e72b",
         "toolkits/jax.py": "2790b65f",
