@@ -31,10 +31,10 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import Variant
+from gravbench.report import tuning_results
 from gravbench.report.chosen import Chosen
 from gravbench.toolkits.interface import FLAGS
 from gravbench.toolkits.recording import RecordingToolkit
-from gravbench.verdicts.ranking import is_ranked, seconds
 
 ENDING = ".t1.json"
 BLOCK_X, BLOCK_Y = "block_size_x", "block_size_y"
@@ -261,33 +261,15 @@ def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def _times(space: _Space, specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cache file of Kernel Tuner: times in milliseconds."""
-    kernel, names = specification["KernelSpecification"], list(space.values)
-    return {
+    kernel = specification["KernelSpecification"]
+    about = {
         "device_name": kernel["Device"]["Name"],
         "kernel_name": kernel["KernelName"],
         "problem_size": kernel["ProblemSize"],
-        "tune_params_keys": names,
-        "tune_params": {name: sorted(set(values)) for name, values in space.values.items()},
-        "objective": "time",
-        "cache": {
-            ",".join(map(str, point)): dict(zip(names, point, strict=True)) | _timed(launched.record)
-            for point, launched in zip(space.points, space.launched, strict=True)
-        },
     }
-
-
-def _timed(record: Record) -> dict[str, Any]:
-    return {
-        "time": 1e3 * seconds(record) if is_ranked(record) else FAILED,
-        "times": [1e3 * sample for sample in record.samples_seconds],
-        "compile_time": 1e3 * (record.compile_seconds or 0.0),
-        "verification_time": 0.0,
-        "benchmark_time": 1e3 * sum(record.samples_seconds) * (record.batch or 1),
-        "strategy_time": 0.0,
-        "framework_time": 0.0,
-        "timestamp": record.started,
-    }
+    values = {name: sorted(set(values)) for name, values in space.values.items()}
+    rows = {point: launched.record for point, launched in zip(space.points, space.launched, strict=True)}
+    return tuning_results.cache(about, values, rows, FAILED)
 
 
 def _refused(variant: str, why: str) -> InputError:
