@@ -58,7 +58,7 @@ class FaultError(Exception):
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
-        self.fault = Fault(kind, sentence, None, None, None, "")
+        self.fault = Fault(kind, sentence)
 
 
 class LaunchingProcess:
