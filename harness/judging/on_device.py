@@ -282,7 +282,7 @@ def binary_of(entry: Entry, device: Device) -> bytes:
     if target is None:
         raise InputError(f"{device.selector}: its architecture is not known; accepted: --emulate")
     text = f'#line 1 "kernel.cu"\n{entry.text}'
-    code = compile_cuda(text, target.architecture, cuda_options(entry.head.constants, entry.head.precision))
+    code, _ = compile_cuda(text, target.architecture, cuda_options(entry.head.constants, entry.head.precision))
     if (size := global_bytes(code)) > MOST_GLOBAL_BYTES:
         raise InputError(f"{entry.path}: its __device__ variables have {size:,} bytes; accepted: {MOST_GLOBAL_BYTES:,}")
     return code

@@ -34,19 +34,12 @@ class CompilerError(InputError):
         self.places = tuple(places)
 
 
-def compile_cuda(text: str, architecture: str, flags: Sequence[str] = (), *, limits: Limits = COMPILING) -> bytes:
-    """Return the machine code (a cubin) that NVRTC makes of CUDA C for an architecture such as ``sm_90``.
-
-    Raises:
-        InputError: as ``compile_cuda_with_remarks``.
-    """
-    return compile_cuda_with_remarks(text, architecture, flags, limits=limits)[0]
-
-
-def compile_cuda_with_remarks(
+def compile_cuda(
     text: str, architecture: str, flags: Sequence[str] = (), *, limits: Limits = COMPILING
 ) -> tuple[bytes, str]:
-    """Return the machine code that NVRTC makes of CUDA C, and its remarks, for which flags may ask.
+    """Return the machine code (a cubin) that NVRTC makes of CUDA C for an architecture such as ``sm_90``.
+
+    With it come NVRTC's remarks, for which flags may ask.
 
     Raises:
         CompilerError: NVRTC refuses the text; a sentence for each error, with its line in ``kernel.cu``.
