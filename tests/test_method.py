@@ -54,7 +54,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "model/rounding.py": "4d5d7462",
         "model/statistics.py": "fc30c090",
         "verdicts/racing.py": "34e7a8b7",
-        "toolkits/buffers.py": "2de3905d",
+        "toolkits/buffers.py": "4ffb62aa",
         "toolkits/cpu.py": "c9c6c53d",
         "toolkits/cuda.py": "8488b5df",
         "toolkits/cupy.py": "3ac03507",

@@ -34,7 +34,7 @@ from gravbench.model.variant import Variant
 from gravbench.report import tuning_results
 from gravbench.report.chosen import Chosen
 from gravbench.toolkits.interface import FLAGS
-from gravbench.toolkits.recording import RecordingToolkit
+from gravbench.toolkits.recording import RecordingToolkit, extents
 
 ENDING = ".t1.json"
 BLOCK_X, BLOCK_Y = "block_size_x", "block_size_y"
@@ -152,12 +152,11 @@ def _launched(record: Record, variant: Variant) -> Launched:
     if main is None:
         raise _refused(variant.name, "launch no kernel of the variant's name")
     grid, block, *arguments = main.launch
-    return Launched(record, main.stem, dict(main.constants), _extents(grid), _extents(block), tuple(arguments))
+    return Launched(record, main.stem, dict(main.constants), _three(grid), _three(block), tuple(arguments))
 
 
-def _extents(given: int | tuple[int, ...]) -> tuple[int, ...]:
-    extents = tuple(map(int, given)) if isinstance(given, tuple) else (int(given),)
-    return (*extents, 1, 1)[:3]
+def _three(given: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (*extents(given), 1, 1)[:3]
 
 
 class _Space:
