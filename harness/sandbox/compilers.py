@@ -77,13 +77,13 @@ def compile_host(
     return made
 
 
-def run_tool(name: str, arguments: Sequence[str | Path], folder: Path, *, limits: Limits = COMPILING) -> Ended:
+def run_tool(name: str, arguments: Sequence[str | Path], folder: Path) -> Ended:
     """Run a program that comes with g++, such as ``nm`` or g++ itself, in a folder.
 
     Raises:
         InputError: it is missing.
     """
-    return run_confined([compiler(name), *arguments], readable=toolchain(), writable=folder, limits=limits)
+    return run_confined([compiler(name), *arguments], readable=toolchain(), writable=folder, limits=COMPILING)
 
 
 def _refusal(program: str, ended: Ended, pattern: re.Pattern[str]) -> CompilerError:
