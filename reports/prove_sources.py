@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gravbench.errors import InputError
-from gravbench.model import identity, initial_conditions
+from gravbench.model import identity, initial_conditions, python_code
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -149,8 +149,10 @@ def _ask(tree: Path, kinds: list[Kind]) -> list[Line | None]:
 
 def _new(stems: list[Line], toolkit: str, roots: tuple[tuple[str, Path], ...]) -> str:
     hashes = [
-        identity.code_sha256(Path(one["stem"]), toolkit, roots, one["cuda"], one["generated"], one["tolerance"])
-        for one in stems
+        identity.CodeParts(
+            python_code.code(Path(stem["stem"]), toolkit, roots), stem["cuda"], stem["generated"], stem["tolerance"]
+        ).sha256
+        for stem in stems
     ]
     return hashes[0] if len(hashes) == 1 else identity.joined_sha256(*hashes)
 

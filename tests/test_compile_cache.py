@@ -87,7 +87,7 @@ def test_versions_and_settings_of_numba_tell_functions_apart(monkeypatch):
     monkeypatch.setenv("NUMBA_OPT", "1")
     assert compile_cache._surroundings.__wrapped__() != before
     monkeypatch.delenv("NUMBA_OPT")
-    monkeypatch.setattr(compile_cache, "version", lambda _: "another")
+    monkeypatch.setattr(compile_cache, "versions", lambda _: ["another"])
     assert compile_cache._surroundings.__wrapped__() != before
 
 

@@ -707,7 +707,7 @@ WRONG = {
     "ledger tiled -p q=3": "has no axis q",
     "ledger tiled -p p=32,64": "2 values; accepted: one",
     "ledger tiled -p p=100": "p % unroll",
-    "ledger tiled -p unroll=no": "unroll takes no",
+    "ledger tiled -p unroll=no": 'tiled has no unroll = "no"',
     "ledger tiled -p p": "a name or a value is missing",
     "ledger tiled --arch sm_35": "--arch sm_35: not known to this NVRTC; accepted: sm_75",
     "ledger tiled --arch hopper": "--arch hopper: no such architecture",

@@ -371,7 +371,7 @@ WRONG = {
     "a step too long": (("--dt=1e30", "--frames=3"), "a shorter --dt or a larger --eps may help"),
     "another number type": (("--dtype=half",), "accepted: float32, float64"),
     "no such axis": (("-p", "p=3"), "numba_direct has no axis p"),
-    "no such value": (("--variant", "barnes_hut_cpu", "-p", "theta=7"), "theta takes no 7"),
+    "no such value": (("--variant", "barnes_hut_cpu", "-p", "theta=7"), "has no theta = 7"),
     "no such colouring": (("--colour=mass",), "accepted: origin, speed"),
     "one origin": (("--bodies=plummer", "--colour=origin"), "have the same origin; accepted: speed"),
     "no size": (("--size=wide",), "accepted: WIDTHxHEIGHT, each from 64 to 4096"),

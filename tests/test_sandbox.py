@@ -332,7 +332,7 @@ KERNEL = 'extern "C" __global__ void kernel(float* values) { values[threadIdx.x]
 @needs_nvrtc
 @pytest.mark.usefixtures("measures")
 def test_nvrtc_compiles_confined():
-    assert compile_cuda(KERNEL, "sm_90", ["-std=c++17"])[:4] == b"\x7fELF"
+    assert compile_cuda(KERNEL, "sm_90", ["-std=c++17"])[0][:4] == b"\x7fELF"
 
 
 @needs_nvrtc

@@ -26,7 +26,15 @@ DOCUMENT = (ROOT / "docs" / "explanation" / "explaining.md").read_text("utf-8")
 BLOCK = re.compile(
     r"<!-- printed: (gravbench explain validate .*?) -->\n```text\n(.*?)\n```\n<!-- end of printed -->", re.S
 )
-FOUND, COMPILER = validation.read(FIGURES / "model.json")
+
+
+def read(path):
+    """Read the numbers of a figure: the errors, and the compiler whose machine code they are of."""
+    content = json.loads(path.read_bytes())
+    return by_variant(Compared(**row) for row in content["records"]), content["compiler"]
+
+
+FOUND, COMPILER = read(FIGURES / "model.json")
 AT_MOST = 0.057
 """The median error over all records of direct sums, which it may not exceed."""
 AT_MOST_OF = {"tensor": 0.06, "tensor_gpus": 0.05}
@@ -118,7 +126,7 @@ def test_errors_are_relative_to_the_measured_time():
 def test_a_picture_and_its_numbers_are_written_and_read(tmp_path):
     found = by_variant([ONE, OTHER, THIRD])
     drawn, numbers = validation.write(found, "NVRTC 1.2", tmp_path / "new")
-    assert validation.read(numbers) == (found, "NVRTC 1.2")
+    assert read(numbers) == (found, "NVRTC 1.2")
     svg = drawn.read_text("utf-8")
     assert {"naive", "tiled", "predicted / measured time"} <= set(re.findall(r">([^<>]+)<", svg))
     assert "direct sums on card" in svg

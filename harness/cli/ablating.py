@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,7 @@ import typer
 
 from gravbench.cli.explaining import Axes, Number, NumberType, asked_for, bodies_of
 from gravbench.cli.folders import known_variants
-from gravbench.cli.options import MEASURE, AsJson, app, console, warn
+from gravbench.cli.options import MEASURE, AsJson, app, busy, console, warn
 from gravbench.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -97,14 +96,7 @@ def measure(kernel: Asked, device: str | None, peaks: Path | None, out: Path | N
     variant, axes = kernel.variant, dict(kernel.axes)
     with alone(folder):
         measured = kept.read(peaks or folder)
-        with terminal.status("preparing") if terminal.is_terminal else nullcontext() as status:
-
-            def say(what: str) -> None:
-                if status:
-                    status.update(what)
-                else:
-                    terminal.print(what, markup=False)
-
+        with busy(terminal, "preparing") as say:
             interaction = find(GRAVITY)
             opened = ablations.opened(kernel.dtype, interaction)
             with sensor(chosen) as read:

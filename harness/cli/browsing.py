@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gravbench.cli.options import MEASURE, app, console, linked, writing
+from gravbench.cli.options import MEASURE, app, console, tell, tell_written, writing
 
 
 @app.command(rich_help_panel=MEASURE)
@@ -26,5 +26,5 @@ def live(
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text, "utf-8")
     terminal = console()
-    terminal.print("wrote ", linked(str(out), out), f", {out.stat().st_size / 1e6:.1f} MB", sep="", soft_wrap=True)
-    terminal.print(f"Open it in a browser: {out.resolve().as_uri()}", markup=False, highlight=False, soft_wrap=True)
+    tell_written(terminal, out, size=True)
+    tell(terminal, f"Open it in a browser: {out.resolve().as_uri()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +18,10 @@ if TYPE_CHECKING:
     from gravbench.judging.entry import Entry
     from gravbench.judging.judged import Costed, Judged
     from gravbench.judging.judgement import Judgement
-    from gravbench.judging.standing import Ladder
+    from gravbench.judging.standing import Standing
+    from gravbench.judging.timing import Timed
     from gravbench.model.device import Device
     from gravbench.model.variant import Variant
-
-CUPY, WGPU = "cupy", "wgpu"
-"""The toolkits on whose devices entries in CUDA C and in WGSL run."""
 
 
 @app.command("judge", rich_help_panel=MEASURE)
@@ -112,7 +111,7 @@ def _run(
     from gravbench.judging.on_device import OnDevice
     from gravbench.toolkits.devices import reader, select, sensor
 
-    chosen, reason = select([device] if device else [], [WGPU if entry.is_wgsl else CUPY])
+    chosen, reason = select([device] if device else [], [entry.toolkit])
     if not (gpus := [each for each in chosen if each.is_gpu]):
         raise InputError(f"{entry.path}: {reason}; accepted: gravbench judge {entry.path} --emulate")
     timings: list[timing.Timed] = []
@@ -120,11 +119,8 @@ def _run(
         judged = judgement.judge(entry, launcher, judgement.usual_sizes(entry), rung, seed)
         if judged.right:
             timings = timing.all_timed(launcher, judged, sizes or timing.USUAL, reader([read] if read else []))
-        ladder, name = _ladder(beside, gpus[0], judged)
-    places = {timed.n: ladder.standing(timed.n, timed.seconds) for timed in timings if timed.seconds}
-    standings = {n: place for n, place in places.items() if place}
-    costs = _costs(entry, rung)
-    return Judged(judged, launcher.description, costs, tuple(timings), standings, name if standings else "")
+        standings, name = _standings(beside, gpus[0], judged, timings)
+    return Judged(judged, launcher.description, _costs(entry, rung), tuple(timings), standings, name)
 
 
 def _costs(entry: Entry, rung: Variant | None) -> tuple[Costed, ...]:
@@ -133,18 +129,23 @@ def _costs(entry: Entry, rung: Variant | None) -> tuple[Costed, ...]:
     return (costed(entry.path.name, entry), *([costed_rung(rung)] if rung else []))
 
 
-def _ladder(beside: str | None, device: Device, judged: Judgement) -> tuple[Ladder, str]:
-    """Read the run that is named, or the clone's ladders of the device."""
+def _standings(
+    beside: str | None, device: Device, judged: Judgement, timings: Sequence[Timed]
+) -> tuple[dict[int, Standing], str]:
+    """Place what was timed on the run that is named, or on the clone's ladders of the device; return their names."""
     from gravbench.judging.standing import Ladder
     from gravbench.model import runs
     from gravbench.model.variant import parents
 
-    folders = (
-        [find_run(beside)] if beside else sorted(path.parent for path in runs.REPORTS.glob(f"*/ladder/{runs.RECORDS}"))
-    )
+    folders = [find_run(beside)] if beside else []
+    if timings and not beside:
+        folders = sorted(path.parent for path in runs.REPORTS.glob(f"*/ladder/{runs.RECORDS}"))
     records = [record for folder in folders for record in read_records(folder)]
     ladder = Ladder(records, parents(known_variants(warn)), device.name, judged.entry, judged.tolerance)
-    return ladder, beside or ", ".join(f"{folder.parent.name}/{folder.name}" for folder in folders)
+    places = {timed.n: ladder.standing(timed.n, timed.seconds) for timed in timings if timed.seconds}
+    standings = {n: place for n, place in places.items() if place}
+    name = beside or ", ".join(f"{folder.parent.name}/{folder.name}" for folder in folders)
+    return standings, name if standings else ""
 
 
 def _rung(name: str | None, where: str) -> Variant | None:

@@ -13,7 +13,7 @@ import typer
 from gravbench.cli import completion, options
 from gravbench.cli.axes import axes_of
 from gravbench.cli.folders import known_variants, unknown
-from gravbench.cli.options import MEASURE, app, console, linked, warn, working, writing
+from gravbench.cli.options import MEASURE, app, console, tell, tell_written, warn, working, writing
 from gravbench.errors import InputError, listed, nearest
 
 if TYPE_CHECKING:
@@ -132,13 +132,13 @@ def movie(
     with working("compiling and verifying the accelerations"):
         simulation = _prepared(variants[variant], case)
     title = _title(case, place)
-    with writing(path), _progress(frames) as tell:
-        rates = film.make(simulation, colouring, look, frames, steps, title, path, tell)
+    with writing(path), _progress(frames) as advance:
+        rates = film.make(simulation, colouring, look, frames, steps, title, path, advance)
     with working("adding up the energy"):
         drift = simulation.energy_drift()
     terminal = console()
-    terminal.print("wrote ", linked(str(path), path), f", {path.stat().st_size / 1e6:.1f} MB", sep="", soft_wrap=True)
-    _tell(terminal, f"{_played(frames, fps, simulation.steps * dt)}: {title}")
+    tell_written(terminal, path, size=True)
+    tell(terminal, f"{_played(frames, fps, simulation.steps * dt)}: {title}")
     _show_rates(terminal, rates, steps)
     _show_errors(terminal, simulation, drift)
 
@@ -162,10 +162,10 @@ def _played(frames: int, fps: int, end: float) -> str:
 def _show_errors(terminal: Console, simulation: Simulation, drift: float | None) -> None:
     """Say how much energy the movie lost or gained, and how right its first accelerations were."""
     changed = "is not computed for this many bodies" if drift is None else f"is {drift:+.1e}"
-    _tell(terminal, f"the relative change of the energy over the movie {changed}")
+    tell(terminal, f"the relative change of the energy over the movie {changed}")
     errors = simulation.errors
     sizes = f"largest {errors.error_max:.1e}, rms {errors.error_rms:.1e}, of {errors.error_rows:,} bodies compared"
-    _tell(terminal, f"relative errors of the accelerations at t = 0: {sizes}")
+    tell(terminal, f"relative errors of the accelerations at t = 0: {sizes}")
 
 
 def _pixels(size: str | None, path: Path) -> tuple[int, int]:
@@ -300,8 +300,4 @@ def _show_rates(terminal: Console, rates: Rates, steps: int) -> None:
     ):
         table.add_row(what, number(rate, 3), number(1e3 / rate, 3))
     terminal.print(table)
-    _tell(terminal, "a step is one evaluation of all accelerations plus the integrator")
-
-
-def _tell(terminal: Console, sentence: str) -> None:
-    terminal.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    tell(terminal, "a step is one evaluation of all accelerations plus the integrator")

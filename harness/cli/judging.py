@@ -24,6 +24,7 @@ from gravbench.cli.options import (
     console,
     find_run,
     read_runs,
+    tell,
     warn,
 )
 from gravbench.cli.selecting import ErrorOption, QuantileOption, question_of
@@ -308,4 +309,4 @@ def merge(
         warn(sentence)
     merged_into = f"{merged.records:,} records of {merged.cases:,} cases are in {merged.folder}"
     show = shlex.join(["gravbench", "report", str(merged.folder)])
-    console().print(f"{merged_into}. Show them: {show}", markup=False, highlight=False, soft_wrap=True)
+    tell(console(), f"{merged_into}. Show them: {show}")

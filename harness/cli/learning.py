@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gravbench.cli.options import OWN, AsJson, app, console, warn, working, writing
+from gravbench.cli.options import OWN, AsJson, app, console, tell, warn, working, writing
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -203,4 +203,4 @@ def _path(given: Path | None) -> Path:
 
 
 def _say_next(sentence: str) -> None:
-    console().print(f"\n{sentence}", markup=False, highlight=False, soft_wrap=True)
+    tell(console(), f"\n{sentence}")

@@ -11,7 +11,7 @@ import typer
 
 from gravbench.cli import completion, templates
 from gravbench.cli.folders import remember
-from gravbench.cli.options import OWN, app, console, linked, writing
+from gravbench.cli.options import OWN, app, console, tell, tell_written, writing
 from gravbench.errors import LISTING, InputError, nearest
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -67,8 +67,6 @@ def new(
     remember([place])
     terminal = console()
     for file in made:
-        terminal.print("wrote ", linked(str(place / file), place / file), sep="", soft_wrap=True)
-    terminal.print(
-        f"Verify it: gravbench check {place / f'{name}.yaml'}", markup=False, highlight=False, soft_wrap=True
-    )
-    terminal.print(f"Measure it: gravbench run {place / f'{name}.yaml'}", markup=False, highlight=False, soft_wrap=True)
+        tell_written(terminal, place / file)
+    tell(terminal, f"Verify it: gravbench check {place / f'{name}.yaml'}")
+    tell(terminal, f"Measure it: gravbench run {place / f'{name}.yaml'}")

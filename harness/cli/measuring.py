@@ -16,7 +16,7 @@ import typer
 
 from gravbench.cli import options, resuming
 from gravbench.cli.folders import remember
-from gravbench.cli.options import LOOK, MEASURE, app, console, warn
+from gravbench.cli.options import LOOK, MEASURE, app, console, tell, warn
 from gravbench.cli.stopping import hinting
 from gravbench.config.search import StrategyName
 from gravbench.errors import InputError
@@ -186,7 +186,7 @@ def _measured(
                 return runner.run(sweep, todo, store, watcher, site, of_plan(sweep, todo))
             except runner.StrandedError as error:
                 # Not in the sentence, which would lose the middle of a long command.
-                terminal.print(hint, markup=False, highlight=False, soft_wrap=True)
+                tell(terminal, hint)
                 raise InputError(error) from error
 
 
@@ -261,9 +261,9 @@ def _show_plan(todo: Plan, terminal: Console) -> None:
                 continue
         what = f"{task.device.selector}, up to about {duration(seconds)}" if task.device else f"skipped: {task.skip}"
         again = ", anchor repeated" if task.anchor > 1 else ""
-        terminal.print(f"{task.case.label} ({what}{again})", highlight=False, markup=False, soft_wrap=True)
+        tell(terminal, f"{task.case.label} ({what}{again})")
     for sentence in skips(skipped):
-        terminal.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        tell(terminal, sentence)
     cases = sum(not task.skip for task in todo.tasks)
     terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was measured")
 

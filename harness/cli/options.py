@@ -203,6 +203,16 @@ def working(title: str) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+@contextmanager
+def busy(terminal: Console, title: str) -> Iterator[Callable[[str], None]]:
+    """Show what a command is busy with, in a terminal in its last line and elsewhere in lines; yields what says it."""
+    if not terminal.is_terminal:
+        yield lambda what: terminal.print(what, markup=False)
+        return
+    with terminal.status(title) as status:
+        yield status.update
+
+
 def linked(text: str, path: Path) -> Text:
     """Return a text that leads to a file where a terminal has hyperlinks; elsewhere it is the text alone."""
     from rich.text import Text
@@ -210,9 +220,20 @@ def linked(text: str, path: Path) -> Text:
     return Text(text, style=f"link {path.resolve().as_uri()}")
 
 
+def tell(terminal: Console, sentence: str) -> None:
+    """Print a sentence as it is, in one line however long it is: it may have a command to be copied."""
+    terminal.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def tell_written(terminal: Console, path: Path, *, size: bool = False) -> None:
+    """Say that a file was written, and how large it is."""
+    megabytes = f", {path.stat().st_size / 1e6:.1f} MB" if size else ""
+    terminal.print("wrote ", linked(str(path), path), megabytes, sep="", soft_wrap=True)
+
+
 def warn(sentence: str) -> None:
     """Say on standard error what a person should know beside what was asked for."""
-    console(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
+    tell(console(stderr=True), sentence)
 
 
 def find_run(name: str, *, stderr: bool = True) -> Path:
@@ -225,7 +246,7 @@ def find_run(name: str, *, stderr: bool = True) -> Path:
     elif folder.name.startswith(f"{name}-"):
         which = "the newest with measurements" if runs.has_measurements(folder) else "the newest; none has measurements"
     if which:
-        console(stderr=stderr).print(f"{name}: {folder}, {which}", markup=False, highlight=False, soft_wrap=True)
+        tell(console(stderr=stderr), f"{name}: {folder}, {which}")
     return folder
 
 

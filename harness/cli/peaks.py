@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gravbench.cli import options
-from gravbench.cli.options import MEASURE, app, console
+from gravbench.cli.options import MEASURE, app, busy, console
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,15 +58,9 @@ def peaks(
             raise InputError(
                 f"--out {folder}: its peak rates were measured on {before.device}, but this device is {chosen.name}"
             )
-        with terminal.status("opening the device") if terminal.is_terminal else nullcontext() as status:
-
-            def say(name: str) -> None:
-                if status:
-                    status.update(f"measuring {name}")
-                else:
-                    terminal.print(f"measuring {name}", markup=False)
-
-            rates = measure(chosen, sys.argv[1:], say, frozenset(only) if only else None)
+        with busy(terminal, "opening the device") as say:
+            names = frozenset(only) if only else None
+            rates = measure(chosen, sys.argv[1:], lambda name: say(f"measuring {name}"), names)
         if only:
             rates = rates.joined(before)
         rates = rates.model_copy(update={"started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")})

@@ -22,6 +22,7 @@ from gravbench.cli.options import (
     paged,
     read_records,
     read_runs,
+    tell_written,
     warn,
     working,
     writing,
@@ -237,9 +238,7 @@ def _write_report(
                     files.append(path)
                     say(f"drawing figures: {len(files):,} of {2 * len(drawn):,} files")
     if page:
-        console().print(
-            "wrote ", linked(str(page), page), f", {page.stat().st_size / 1e6:.1f} MB", sep="", soft_wrap=True
-        )
+        tell_written(console(), page, size=True)
     if figures:
         console().print(f"wrote {len(files)} files to ", linked(str(figures), figures), sep="", soft_wrap=True)
 
@@ -279,7 +278,7 @@ def export(
     with writing(to):
         files = tuning_problem.write(problem, to)
     for path in files:
-        console().print("wrote ", linked(str(path), path), sep="", soft_wrap=True)
+        tell_written(console(), path)
 
 
 history_app = typer.Typer(help="Follow speed and error from commit to commit, with asv.", no_args_is_help=True)

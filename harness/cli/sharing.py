@@ -10,7 +10,7 @@ import typer
 
 from gravbench.cli import completion
 from gravbench.cli.folders import known_variants
-from gravbench.cli.options import READ, AsJson, app, console, find_run, linked, warn, working, writing
+from gravbench.cli.options import READ, AsJson, app, console, find_run, tell, tell_written, warn, working, writing
 from gravbench.errors import InputError
 
 OTHER_SIGNER = 3
@@ -44,7 +44,7 @@ def share(
     terminal = console()
     if show:
         for line in summary(files):
-            terminal.print(line, markup=False, highlight=False, soft_wrap=True)
+            tell(terminal, line)
         return
     if sign:
         files[bundle.SIGNATURE] = signing.signature_of(files)
@@ -52,9 +52,9 @@ def share(
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     root = bundle.write(path, files)
-    terminal.print("wrote ", linked(str(path), path), f", {path.stat().st_size / 1e6:.1f} MB", sep="", soft_wrap=True)
-    terminal.print(f"root {root}", markup=False, highlight=False, soft_wrap=True)
-    terminal.print(f"Check it: gravbench verify {path}", markup=False, highlight=False, soft_wrap=True)
+    tell_written(terminal, path, size=True)
+    tell(terminal, f"root {root}")
+    tell(terminal, f"Check it: gravbench verify {path}")
 
 
 @app.command(rich_help_panel=READ)
@@ -117,6 +117,6 @@ def site(
             files = pages.write(known, known_variants(warn), out)
     terminal = console()
     for name, reasons in known.refused:
-        terminal.print(f"refused {name}: {reasons[0]}", markup=False, highlight=False, soft_wrap=True)
+        tell(terminal, f"refused {name}: {reasons[0]}")
     terminal.print(f"{len(known.bundles)} bundles, {len(files)} pages", markup=False, highlight=False)
-    terminal.print("wrote ", linked(str(files[0]), files[0]), sep="", soft_wrap=True)
+    tell_written(terminal, files[0])

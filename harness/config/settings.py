@@ -6,7 +6,7 @@ A list is swept and a scalar is fixed, so everything that can be swept is a list
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -197,10 +197,11 @@ PARTS: dict[str, type[BaseModel]] = {"measure": Measure, "search": Search}
 """The models of keys that have keys of their own."""
 PROTOCOL = ("flops_per_interaction", *(f"{key}.{name}" for key, model in PARTS.items() for name in model.model_fields))
 
-_ACCEPTED = {
+ACCEPTED = {
     "int_type": "a whole number",
     "float_type": "a finite number",
     "finite_number": "a finite number",
+    "bool_type": "true or false",
     "string_type": "a text",
     "list_type": "a list",
     "model_type": "keys and values",
@@ -308,14 +309,18 @@ def _sentence(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "missing":
         return f"the key {error['loc'][-1]} is missing"
     what = ".".join(names) or ("an entry of variants" if error["loc"] else "the file")
+    if error["type"] == WRONG_PARAMETER:
+        return f"{what} is {shown(error['input'])}: {error['msg']}"
+    written = {"int_type": "a whole number, such as 1024, 10k, 1e6 or 2^20"}
+    return of_value(error, what, ACCEPTED | written if isinstance(error["input"], str) else ACCEPTED)
+
+
+def of_value(error: ErrorDetails, what: str, accepted_by: Mapping[str, str] = ACCEPTED) -> str:
+    """Say of ``what`` which value it has, and which are accepted."""
     if error["type"] == "literal_error":
         words = re.findall(r"'([^']*)'", error["ctx"]["expected"])
         word = error["input"] if isinstance(error["input"], str) else ""
         return f"{what} is {shown(error['input'])}; {nearest(word, words)}"
-    if error["type"] == WRONG_PARAMETER:
-        return f"{what} is {shown(error['input'])}: {error['msg']}"
-    template = _ACCEPTED.get(error["type"])
-    if error["type"] == "int_type" and isinstance(error["input"], str):
-        template = "a whole number, such as 1024, 10k, 1e6 or 2^20"
+    template = accepted_by.get(error["type"])
     accepted = template.format(**error.get("ctx", {})) if template else error["msg"].removeprefix("Value error, ")
     return f"{what} is {shown(error['input'])}; accepted: {accepted}"

@@ -182,9 +182,9 @@ def _read(ended: Ended, program: Program, returned: Mapping[str, NDArray[np.gene
 def _unsaid(ended: Ended) -> Fault:
     """Return the fault of a program that ended without saying why."""
     if "did not end" in ended.reason:
-        return Fault("time", f"the program was ended: {ended.reason}", None, None, None, "")
+        return Fault("time", f"the program was ended: {ended.reason}")
     text = ended.stderr.decode(errors="replace")
     if "bad_alloc" in text or "killed" in ended.reason:
-        return Fault("memory", "the program needs more memory than the limit", None, None, None, "")
+        return Fault("memory", "the program needs more memory than the limit")
     how = f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
-    return Fault("crash", f"the program ended without a result ({ended.reason or how})", None, None, None, "")
+    return Fault("crash", f"the program ended without a result ({ended.reason or how})")

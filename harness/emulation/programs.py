@@ -75,10 +75,10 @@ class Fault:
 
     kind: str
     sentence: str
-    line: int | None
-    thread: int | None
-    block: int | None
-    kernel: str
+    line: int | None = None
+    thread: int | None = None
+    block: int | None = None
+    kernel: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def _at_its_line(source: str, name: str, sentence: str) -> CompilerError:
 def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
     """Say in one sentence what g++ refuses first."""
     if not error.places:
-        return Fault("compile", str(error).splitlines()[0], None, None, None, "")
+        return Fault("compile", str(error).splitlines()[0])
     file, line, what = error.places[0]
     kind = "unknown function" if UNKNOWN.search(what) else "compile"
     if "poisoned" in what:
@@ -230,11 +230,11 @@ def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
             if "asm" in what
             else what.replace("attempt to use poisoned", "no entry may use")
         )
-        return Fault("unknown function", f"{file}, line {line}: {sentence}", line, None, None, "")
+        return Fault("unknown function", f"{file}, line {line}: {sentence}", line)
     if file == TABLE:
         name = kernels[min(max(line - 2, 0), len(kernels) - 1)]
-        return Fault("compile", f"there is no kernel {name} of its own name: {what}", None, None, None, name)
-    return Fault(kind, f"{file}, line {line}: {what}", line or None, None, None, "")
+        return Fault("compile", f"there is no kernel {name} of its own name: {what}", kernel=name)
+    return Fault(kind, f"{file}, line {line}: {what}", line or None)
 
 
 @cache
@@ -273,7 +273,7 @@ def _linked(folder: Path, kernels: tuple[str, ...]) -> Program | Fault:
             return _within_limits(Program(folder, kernels, readable, _variables(folder)))
     reason = UNLINKED.search(ended.stderr.decode(errors="replace"))
     sentence = shortened(reason[0], MOST_OF_ERROR) if reason else "no reason given"
-    return Fault("compile", f"the kernels cannot be linked: {sentence}", None, None, None, "")
+    return Fault("compile", f"the kernels cannot be linked: {sentence}")
 
 
 def _within_limits(program: Program) -> Program | Fault:
@@ -283,7 +283,7 @@ def _within_limits(program: Program) -> Program | Fault:
     if size <= most:
         return program
     sentence = f"the kernels declare {size:,} bytes of shared memory; accepted: up to {most:,}"
-    return Fault("compile", sentence, None, None, None, "")
+    return Fault("compile", sentence)
 
 
 def _variables(folder: Path) -> tuple[Variable, ...]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gravbench.errors import shortened
 from gravbench.explain.measured_peaks import SAMPLES, WARM_UP_SECONDS, WrongError
 from gravbench.explain.peaks import BYTES, OPERATIONS, Peak
 from gravbench.model.blocks import cores
@@ -25,21 +24,7 @@ PIECES_A_CORE = 4
 BYTES_READ = 1 << 28
 
 
-def measure_all(say: Callable[[str], None], names: frozenset[str] | None) -> tuple[list[Peak], dict[str, str]]:
-    """Measure each peak rate, or those of ``names``; return them, and the reasons of those that failed."""
-    peaks: list[Peak] = []
-    failed: dict[str, str] = {}
-    for name, measure in _benchmarks().items():
-        if names is None or name in names:
-            say(name)
-            try:
-                peaks.append(measure())
-            except Exception as error:  # one that fails does not end the others
-                failed[name] = shortened(f"{type(error).__name__}: {error}", 500)
-    return peaks, failed
-
-
-def _benchmarks() -> dict[str, Callable[[], Peak]]:
+def benchmarks() -> dict[str, Callable[[], Peak]]:
     """Return what measures each of ``NAMES``."""
     fma, square_root, division, total = _kernels()
     least_root = 3e38 ** (0.5**FEW_TURNS)

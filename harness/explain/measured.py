@@ -52,7 +52,7 @@ def measure(
     """
     noted = environment.describe([device], arguments)
     if not device.is_gpu:
-        rates, failed = host_peaks.measure_all(say, names)
+        rates, failed = measured_peaks.measure_all(host_peaks.benchmarks(), say, names)
         return Peaks(device=device.name, ceilings=rates, failed=failed, environment=noted)
     from gravbench.toolkits.cupy import CupyToolkit
 
@@ -63,7 +63,7 @@ def measure(
     assert device.uuid is not None
     with sensor(device) as read:
         assert read
-        rates, failed = measured_peaks.measure_all(toolkit, read, say, names)
+        rates, failed = measured_peaks.measure_all(measured_peaks.benchmarks(toolkit, read), say, names)
     return Peaks(
         device=device.name,
         device_uuid=device.uuid,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -48,8 +48,21 @@ class Kernels:
         return files.text(Path(__file__).with_name("peaks.cu"))
 
 
+def benchmarks(toolkit: CudaToolkit, read: Callable[[], Reading | None]) -> dict[str, Callable[[], Peak]]:
+    """Return what measures each peak rate of a GPU, which ``read`` reads meanwhile."""
+    kernels: dict[str, Callable[[], Peak]] = {
+        bench.name: lambda bench=bench: _Bench(toolkit, bench, read).measured()  # type: ignore[misc]
+        for bench in BENCHMARKS
+    }
+    return kernels | {
+        "launch_stream": lambda: _launches(toolkit),
+        "launch_small": lambda: _relays(toolkit),
+        "launch_graph": lambda: _graph(toolkit),
+    }
+
+
 def measure_all(
-    toolkit: CudaToolkit, read: Callable[[], Reading | None], say: Callable[[str], None], names: frozenset[str] | None
+    todo: Mapping[str, Callable[[], Peak]], say: Callable[[str], None], names: frozenset[str] | None
 ) -> tuple[list[Peak], dict[str, str]]:
     """Measure each peak rate, or those of ``names``; return them, and the reasons of those that failed.
 
@@ -57,23 +70,13 @@ def measure_all(
     """
     peaks: list[Peak] = []
     failed: dict[str, str] = {}
-    todo: dict[str, Callable[[], Peak]] = {
-        bench.name: lambda bench=bench: _Bench(toolkit, bench, read).measured()  # type: ignore[misc]
-        for bench in BENCHMARKS
-    }
-    todo |= {
-        "launch_stream": lambda: _launches(toolkit),
-        "launch_small": lambda: _relays(toolkit),
-        "launch_graph": lambda: _graph(toolkit),
-    }
     for name, measure in todo.items():
-        if names is not None and name not in names:
-            continue
-        say(name)
-        try:
-            peaks.append(measure())
-        except Exception as error:  # one that fails does not end the others
-            failed[name] = shortened(f"{type(error).__name__}: {error}", 500)
+        if names is None or name in names:
+            say(name)
+            try:
+                peaks.append(measure())
+            except Exception as error:  # one that fails does not end the others
+                failed[name] = shortened(f"{type(error).__name__}: {error}", 500)
     return peaks, failed
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from statistics import median
 
 import numpy as np
@@ -20,7 +19,7 @@ from gravbench.explain.multiprocessors import makespan
 from gravbench.explain.occupancy import first_cache
 from gravbench.explain.peaks import Peaks
 from gravbench.explain.pipes import TENSOR, pipe_of
-from gravbench.explain.schedule import SCHEDULERS, SMALL_PRODUCT, WIDENED, Costs, Pass, clocks
+from gravbench.explain.schedule import SCHEDULERS, SMALL_PRODUCT, WIDENED, Costs, clocks
 from gravbench.explain.shape import LANES, Shape, shape_of
 from gravbench.explain.work import Work
 from gravbench.model.kernel_parts import UnmodelledError
@@ -114,8 +113,8 @@ def costs_of(rates: Peaks) -> Costs:
 
 def clocks_of(work: Work, shape: Shape, blocks: int, costs: Costs) -> float:
     """Return the clocks of a scheduler for an interaction of one warp, with so many blocks on its multiprocessor."""
-    warps, kept = shape.warps_of(blocks), _Hashable(_spilling(work, shape, blocks, costs))
-    return sum(_clocks(part.done, warps, shape.together, kept) * part.times for part in work.parts)
+    warps, kept = shape.warps_of(blocks), _spilling(work, shape, blocks, costs)
+    return sum(clocks(part.done, warps, shape.together, kept) * part.times for part in work.parts)
 
 
 def predict(record: Record, work: Work, rates: Peaks, costs: Costs | None = None) -> Predicted:
@@ -154,11 +153,11 @@ def small_launch(rates: Peaks) -> float:
 
 def _unevenly(work: Work, each: NDArray[np.int64], shape: Shape, costs: Costs) -> float:
     """Return the clocks until the last warp ends, where each makes its own number of passes."""
-    kept, most = _Hashable(_spilling(work, shape, shape.most, costs)), shape.warps_of(shape.most)
+    kept, most = _spilling(work, shape, shape.most, costs), shape.warps_of(shape.most)
 
     def alone(warps: int) -> NDArray[np.float64]:
         """Return how long a pass of each part takes one of so many warps of a scheduler."""
-        return np.array([warps * _clocks(part.done, warps, shape.together, kept) for part in work.parts])
+        return np.array([warps * clocks(part.done, warps, shape.together, kept) for part in work.parts])
 
     # Rounded, because which warp of two that are equal ends first changes the end of the last, and BLAS adds up
     # differently on every processor.
@@ -223,24 +222,6 @@ def _interactions_of_a_thread(problem: Problem, shape: Shape, work: Work) -> flo
         covered = shape.blocks * work.bodies_of_block / problem.n
         evenly *= covered / max(1, math.floor(covered)) if covered < 2 else 1
     return evenly
-
-
-class _Hashable:
-    """Costs as a key: those of one set of peak rates are one object."""
-
-    def __init__(self, costs: Costs) -> None:
-        self.costs = costs
-
-    def __hash__(self) -> int:
-        return hash((self.costs.miss, self.costs.operand, tuple(self.costs.busy.values())))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hashable) and self.costs == other.costs
-
-
-@lru_cache(maxsize=4096)
-def _clocks(done: Pass, warps: int, together: int, costs: _Hashable) -> float:
-    return clocks(done, warps, together, costs.costs)
 
 
 def freed(costs: Costs, *, operands: bool) -> Costs:

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from gravbench.explain.bars import Bar
 from gravbench.explain.explained import Explained
 from gravbench.explain.pipes import PIPES
 from gravbench.explain.sections import SLOT, conclusion, sections, shares
 from gravbench.report.page import html
 
-HERE = Path(__file__).parent
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 COLOURS = ("#8ecae6", "#ffb703", "#f4978e", "#b7e4c7", "#cdb4db", "#90be6d", "#d9d9d9", "#adb5bd", "#e9ecef")
 """Of the pipes, on which dark letters can be read."""
@@ -45,9 +42,7 @@ class Slice:
 
 def page(explained: Explained, bars: Sequence[Bar] = ()) -> str:
     """Return the whole page."""
-    template = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    ).get_template("page.html")
+    template = html.templates(Path(__file__).parent).get_template("page.html")
     widest = max(row.inner.slots for row in explained.rows)
     return template.render(
         title=f"gravbench explain: {explained.title}",

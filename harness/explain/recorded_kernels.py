@@ -11,7 +11,7 @@ from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import Interaction
 from gravbench.model.variant import Axes, Dtype, Variant
-from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit
+from gravbench.toolkits.recording import RecordedKernel, RecordingToolkit, extents
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ def launches_of(
     toolkit.launched.clear()
     with contextlib.suppress(Exception):  # what looks at results that were not computed
         prepared.launch()
-    shapes = {stem: (_count(grid), _count(block)) for stem, (grid, block, *_) in reversed(toolkit.launched)}
+    shapes = {
+        stem: (prod(extents(grid)), prod(extents(block))) for stem, (grid, block, *_) in reversed(toolkit.launched)
+    }
     count = max(len(toolkit.launched), prepared.kernels)
     return Launches(tuple(toolkit.kernels), shapes, count, prepared.cycle)
 
@@ -50,7 +52,7 @@ def asked_of(
     # P is the threads of a block, and Q those of a body. Where neither is said, one launch says it.
     if not toolkit.launched and not any("P" in dict(kernel.constants) for kernel in toolkit.kernels):
         prepared.launch()
-    launched = {stem: _count(block) for stem, (_, block, *_) in toolkit.launched}
+    launched = {stem: prod(extents(block)) for stem, (_, block, *_) in toolkit.launched}
     return [
         replace(kernel, threads=launched.get(kernel.stem, _threads(dict(kernel.constants))))
         for kernel in toolkit.kernels
@@ -59,8 +61,3 @@ def asked_of(
 
 def _threads(constants: dict[str, int]) -> int | None:
     return constants["P"] * constants.get("Q", 1) if "P" in constants else None
-
-
-def _count(extents: int | tuple[int, ...]) -> int:
-    """Return how many blocks or threads there are, given as a number or by their extents."""
-    return prod(extents) if isinstance(extents, tuple) else int(extents)

@@ -13,6 +13,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from gravbench.explain.dependency_chains import widths_of_matrices
 from gravbench.explain.machine_code import Instruction
@@ -71,6 +72,10 @@ class Costs:
     queue: int = 4
     hindrance: float = 0.0
 
+    def __hash__(self) -> int:
+        """Hash what tells costs apart, of one set of peak rates."""
+        return hash((self.miss, self.operand, tuple(self.busy.values())))
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -103,6 +108,7 @@ class _Step:
     sector: tuple[str, int, int] | None
 
 
+@lru_cache(maxsize=4096)
 def clocks(done: Pass, warps: int, together: int, costs: Costs) -> float:
     """Return the clocks of a scheduler with ``warps`` warps for one pass of one of them.
 

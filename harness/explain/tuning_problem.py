@@ -31,10 +31,10 @@ from gravbench.model.record import Record
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import Variant
+from gravbench.report import tuning_results
 from gravbench.report.chosen import Chosen
 from gravbench.toolkits.interface import FLAGS
-from gravbench.toolkits.recording import RecordingToolkit
-from gravbench.verdicts.ranking import is_ranked, seconds
+from gravbench.toolkits.recording import RecordingToolkit, extents
 
 ENDING = ".t1.json"
 BLOCK_X, BLOCK_Y = "block_size_x", "block_size_y"
@@ -152,12 +152,11 @@ def _launched(record: Record, variant: Variant) -> Launched:
     if main is None:
         raise _refused(variant.name, "launch no kernel of the variant's name")
     grid, block, *arguments = main.launch
-    return Launched(record, main.stem, dict(main.constants), _extents(grid), _extents(block), tuple(arguments))
+    return Launched(record, main.stem, dict(main.constants), _three(grid), _three(block), tuple(arguments))
 
 
-def _extents(given: int | tuple[int, ...]) -> tuple[int, ...]:
-    extents = tuple(map(int, given)) if isinstance(given, tuple) else (int(given),)
-    return (*extents, 1, 1)[:3]
+def _three(given: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (*extents(given), 1, 1)[:3]
 
 
 class _Space:
@@ -166,13 +165,13 @@ class _Space:
     def __init__(self, variant: str, launched: Sequence[Launched]) -> None:
         self.variant = variant
         self.launched = launched
-        self.values: dict[str, list[int]] = {BLOCK_X: [one.block[0] for one in launched]}
-        if any(one.block[1] > 1 for one in launched):
-            self.values[BLOCK_Y] = [one.block[1] for one in launched]
+        self.values: dict[str, list[int]] = {BLOCK_X: [launch.block[0] for launch in launched]}
+        if any(launch.block[1] > 1 for launch in launched):
+            self.values[BLOCK_Y] = [launch.block[1] for launch in launched]
         self.defined: dict[str, str] = {}
         """What each constant of the kernel is: a number, or a parameter."""
         for name in launched[0].constants:
-            values = [one.constants.get(name) for one in launched]
+            values = [launch.constants.get(name) for launch in launched]
             numbers = [value for value in values if value is not None]
             if len(numbers) < len(values):
                 raise _refused(variant, f"are not all compiled with {name}")
@@ -202,8 +201,8 @@ class _Space:
 
     def sizes(self, n: int) -> dict[str, Any]:
         """Return how many blocks and threads there are, as expressions of the parameters."""
-        grids = [one.grid for one in self.launched]
-        if any(grid[1:] != (1, 1) for grid in grids) or any(one.block[2] != 1 for one in self.launched):
+        grids = [launch.grid for launch in self.launched]
+        if any(grid[1:] != (1, 1) for grid in grids) or any(launch.block[2] != 1 for launch in self.launched):
             raise _refused(self.variant, "have blocks or grids of several dimensions")
         local = {"X": BLOCK_X, "Y": BLOCK_Y if BLOCK_Y in self.values else "1", "Z": "1"}
         blocks = [grid[0] for grid in grids]
@@ -261,33 +260,15 @@ def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def _times(space: _Space, specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cache file of Kernel Tuner: times in milliseconds."""
-    kernel, names = specification["KernelSpecification"], list(space.values)
-    return {
+    kernel = specification["KernelSpecification"]
+    about = {
         "device_name": kernel["Device"]["Name"],
         "kernel_name": kernel["KernelName"],
         "problem_size": kernel["ProblemSize"],
-        "tune_params_keys": names,
-        "tune_params": {name: sorted(set(values)) for name, values in space.values.items()},
-        "objective": "time",
-        "cache": {
-            ",".join(map(str, point)): dict(zip(names, point, strict=True)) | _timed(launched.record)
-            for point, launched in zip(space.points, space.launched, strict=True)
-        },
     }
-
-
-def _timed(record: Record) -> dict[str, Any]:
-    return {
-        "time": 1e3 * seconds(record) if is_ranked(record) else FAILED,
-        "times": [1e3 * sample for sample in record.samples_seconds],
-        "compile_time": 1e3 * (record.compile_seconds or 0.0),
-        "verification_time": 0.0,
-        "benchmark_time": 1e3 * sum(record.samples_seconds) * (record.batch or 1),
-        "strategy_time": 0.0,
-        "framework_time": 0.0,
-        "timestamp": record.started,
-    }
+    values = {name: sorted(set(values)) for name, values in space.values.items()}
+    rows = {point: launched.record for point, launched in zip(space.points, space.launched, strict=True)}
+    return tuning_results.cache(about, values, rows, FAILED)
 
 
 def _refused(variant: str, why: str) -> InputError:

@@ -179,9 +179,3 @@ def write(all_errors: Sequence[Errors], compiler: str, folder: Path) -> tuple[Pa
     text = f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}\n"
     write_whole(numbers, text.encode())
     return drawn, numbers
-
-
-def read(path: Path) -> tuple[list[Errors], str]:
-    """Read the numbers of a figure again: the errors, and the compiler whose machine code they are of."""
-    content = json.loads(path.read_bytes())
-    return by_variant(Compared(**row) for row in content["records"]), content["compiler"]

@@ -17,7 +17,7 @@ from gravbench.explain.machine_code import NoKernelError
 from gravbench.explain.occupancy import Occupancy, occupancy
 from gravbench.explain.source_lines import places
 from gravbench.judging.entry import Entry
-from gravbench.sandbox.compilers import CompilerError, compile_cuda_with_remarks
+from gravbench.sandbox.compilers import CompilerError, compile_cuda
 from gravbench.toolkits.interface import cuda_options
 
 ARCHITECTURE = "sm_90"
@@ -73,7 +73,7 @@ def cost_of(entry: Entry) -> Cost:
     text = f'#line 1 "{FILE}"\n{entry.text}'
     flags = [*REMARKS, *cuda_options(entry.head.constants, entry.head.precision)]
     try:
-        image, log = compile_cuda_with_remarks(text, ARCHITECTURE, flags)
+        image, log = compile_cuda(text, ARCHITECTURE, flags)
         made = Compiled(ARCHITECTURE, image, log)
         for call in {call.kernel: call for call in entry.calls(BODIES)}.values():
             built = disassembled(made, call.kernel)

@@ -273,7 +273,7 @@ def one_coordinate(result: Result) -> str | None:
 
 def imprecise(result: Result) -> str | None:
     """Say that the errors are as large as those of half precision."""
-    relative = _apart(result.computed, Contributions(result.exact, result.magnitudes))
+    relative = distances(result.computed, Contributions(result.exact, result.magnitudes))
     size = float(np.sqrt(np.mean(np.square(relative))))
     if SHORT / 64 < size < 2 * SHORT:
         return f"the errors, {size:.1g} rms, are of a size that half precision leads to, which has 11 bits"
@@ -300,7 +300,7 @@ def cause_of(result: Result) -> str:
     return best or next((sentence for look in rest if (sentence := look(result))), "no known mistake explains it")
 
 
-def _apart(computed: NDArray[Any], expected: Contributions) -> Array:
+def distances(computed: NDArray[Any], expected: Contributions) -> Array:
     """Return how far each row is from what is expected, relative to the magnitudes of the contributions."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         distance: Array = np.linalg.norm(computed - expected.sums, axis=1) / np.linalg.norm(expected.magnitudes, axis=1)
@@ -309,7 +309,7 @@ def _apart(computed: NDArray[Any], expected: Contributions) -> Array:
 
 def _spread(computed: NDArray[Any], expected: Contributions, rows: NDArray[np.bool_]) -> float:
     """Return the distance within which nearly all of the rows are: a few may differ by an accident."""
-    return float(np.quantile(_apart(computed, expected)[rows], 0.95, method="higher"))
+    return float(np.quantile(distances(computed, expected)[rows], 0.95, method="higher"))
 
 
 def _sentence(rows: NDArray[np.bool_], what: str) -> str | None:

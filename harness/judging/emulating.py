@@ -51,7 +51,7 @@ class EmulatedLauncher:
         if emulated.fault is not None:
             return Answer([], emulated.fault)
         if sentence := changed(inputs, arrays, emulated.arrays):
-            return Answer([], Fault("bounds", sentence, None, None, None, ""))
+            return Answer([], Fault("bounds", sentence))
         return Answer(accelerations_of(entry, emulated.arrays, len(bodies)))
 
 

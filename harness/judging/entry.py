@@ -17,6 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from gravbench.config.document import Document, parsed, shown, text_of
+from gravbench.config.settings import ACCEPTED as ACCEPTED_VALUES
+from gravbench.config.settings import of_value
 from gravbench.errors import InputError, Mistakes, nearest
 from gravbench.judging.calls import Call
 from gravbench.judging.expressions import ACCEPTED, Expression
@@ -148,6 +150,11 @@ class Entry:
     def is_wgsl(self) -> bool:
         """Whether it is WGSL, which a device of WebGPU runs; else it is CUDA C."""
         return self.path.suffix == SUFFIX
+
+    @property
+    def toolkit(self) -> str:
+        """The toolkit whose devices run it."""
+        return "wgpu" if self.is_wgsl else "cupy"
 
     @property
     def with_constants(self) -> str:
@@ -305,20 +312,8 @@ def _validated(document: Document) -> Head:
         raise mistakes.error() from error
 
 
-_ACCEPTED = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "string_type": "a text",
-    "list_type": "a list",
-    "dict_type": "keys and values",
-    "model_type": "keys and values",
-    "too_short": "at least {min_length}",
-    "too_long": "up to {max_length}",
-    "greater_than": "more than {gt:g}",
-    "greater_than_equal": "{ge} or more",
-    "less_than_equal": "up to {le}",
-}
+_ACCEPTED = ACCEPTED_VALUES | {"greater_than_equal": "{ge} or more"}
+"""As of a configuration; a bound is written out, for it may have ten digits."""
 
 
 def _sentence(wrong: ErrorDetails, location: tuple[int | str, ...]) -> str:
@@ -330,13 +325,7 @@ def _sentence(wrong: ErrorDetails, location: tuple[int | str, ...]) -> str:
         return f"unknown key {shown(key)}; {nearest(str(key), list(model.model_fields))}{hint}"
     if wrong["type"] == "missing":
         return f"the key {key} is missing"
-    what = ".".join(map(str, location)) or "the head"
-    if wrong["type"] == "literal_error":
-        words = re.findall(r"'([^']*)'", wrong["ctx"]["expected"])
-        return f"{what} is {shown(wrong['input'])}; {nearest(str(wrong['input']), words)}"
-    template = _ACCEPTED.get(wrong["type"])
-    accepted = template.format(**wrong.get("ctx", {})) if template else wrong["msg"].removeprefix("Value error, ")
-    return f"{what} is {shown(wrong['input'])}; accepted: {accepted}"
+    return of_value(wrong, ".".join(map(str, location)) or "the head", _ACCEPTED)
 
 
 def _check_names(head: Head, document: Document, mistakes: Mistakes) -> None:

@@ -24,7 +24,8 @@ from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import Axes, AxisValue, Prepared, Variant
-from gravbench.toolkits.recording import RecordingToolkit
+from gravbench.toolkits.buffers import several
+from gravbench.toolkits.recording import RecordingToolkit, extents
 
 LARGE = 65536
 """For so many bodies an entry has the values that a variant would choose for n."""
@@ -144,7 +145,7 @@ def _recorded(variant: Variant, axes: Axes, n: int) -> _Recorded:
                 raise NoEntryError(variant, f"compiles its kernels with several values of {name}")
     arrays = _Arrays(variant, prepared)
     calls = [
-        _Call(stem, _extents(grid), _extents(block), tuple(map(arrays.written, arguments)))
+        _Call(stem, extents(grid), extents(block), tuple(map(arrays.written, arguments)))
         for stem, (grid, block, *arguments) in toolkit.launched
     ]
     return _Recorded(constants, calls, arrays.layouts, arrays.scratch, arrays.zeros)
@@ -159,7 +160,7 @@ class _Arrays:
         self.zeros: set[str] = set()
         self._names: dict[int, str] = {}
         for arrays, choices in ((prepared.bodies, INPUTS), (prepared.accelerations, OUTPUTS)):
-            each = arrays if isinstance(arrays, tuple) else (arrays,)
+            each = several(arrays)
             layouts = next(choice for choice in choices if len(choice) == len(each))
             self._names |= {id(array): layout for array, layout in zip(each, layouts, strict=True)}
         self.layouts = {name: name for name in self._names.values()}
@@ -180,10 +181,6 @@ class _Arrays:
                     raise NoEntryError(self.variant, "has the host compute more than the bodies")
                 self.zeros.add(name)
         return self._names[id(argument)]
-
-
-def _extents(given: Any) -> tuple[int, ...]:
-    return tuple(map(int, given)) if isinstance(given, tuple) else (int(given),)
 
 
 def _head(variant: Variant, records: Sequence[_Recorded]) -> dict[str, Any]:
@@ -231,8 +228,8 @@ class _Forms:
         self.constants = {value: name for name, value in reversed(list(constants.items())) if value > 1}
         self.divisors = dict(self.constants)
         factors = [(name, value) for name, value in constants.items() if 1 < value <= max(POWERS)]
-        for several in (factors, [*factors, ("32", 32)]):
-            for (name, value), (other, by) in combinations(several, 2):
+        for offered in (factors, [*factors, ("32", 32)]):
+            for (name, value), (other, by) in combinations(offered, 2):
                 self.divisors.setdefault(value * by, f"{name} * {other}")
         self.divisors |= {power: str(power) for power in POWERS if power not in self.divisors}
         self.atoms: dict[tuple[int, ...], str] = {SIZES: "n"}

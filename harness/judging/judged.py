@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from gravbench.errors import printable
 from gravbench.judging import speed
 from gravbench.judging.cost import ARCHITECTURE, Cost, NoCostError, RefusedError, cost_of
@@ -202,15 +200,8 @@ def page(judged: Judged) -> str:
 
 def page_of(title: str, shown: Iterable[Section]) -> str:
     """Return sections as a whole page: one file without a script, which asks the network for nothing."""
-    folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(
+    template = html.templates(Path(__file__).parent).get_template("page.html")
+    return template.render(
         title=title,
         policy=POLICY,
         style=(html.HERE / "page.css").read_text("utf-8"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gravbench.emulation.programs import Fault
 from gravbench.errors import InputError
-from gravbench.judging.diagnosis import Result, cause_of, ranges
+from gravbench.judging.diagnosis import Contributions, Result, cause_of, distances, ranges
 from gravbench.judging.entry import Entry
 from gravbench.judging.launching import Launcher
 from gravbench.model import generators
@@ -25,7 +25,7 @@ from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.record import Errors
 from gravbench.model.variant import DIRECT_SUM, Tolerance, Variant
-from gravbench.verifying.comparing import ACCELERATION, Limits, Reference, limits_of, objection_to
+from gravbench.verifying.comparing import ACCELERATION, Limits, Reference, limits_of, objection_to, scale_objection
 from gravbench.verifying.direct_sums import Sums, direct_sums
 from gravbench.verifying.perturbed import other_bodies
 from gravbench.verifying.verify import verified_rows
@@ -167,9 +167,7 @@ def _compared(
     errors, limits, wrong = _errors(entry, computed, sums, tolerance)
     if not wrong:
         return Sized(bodies.n, errors, limits)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        apart = np.linalg.norm(computed - sums.exact, axis=1) / np.linalg.norm(sums.magnitudes, axis=1)
-    rows = ~(apart <= limits.max) & ~(computed == sums.exact).all(axis=1)
+    rows = distances(computed, Contributions(sums.exact, sums.magnitudes)) > limits.max
     named = ranges(rows) if rows.any() else ""  # of some errors, all together are too large and none alone
     result = Result(
         *(bodies, computed, sums.exact, sums.magnitudes, rows if named else np.ones(bodies.n, np.bool_)),
@@ -184,10 +182,7 @@ def _errors(
     """Return how far accelerations are from direct sums, what is accepted, and why they are wrong; None where right."""
     errors, scale = Reference(sums.exact, sums.magnitudes, ACCELERATION).errors(computed)
     limits = limits_of(tolerance, sums, ACCELERATION, entry.head.precision)
-    wrong = objection_to(errors, limits)
-    if not wrong and not scale <= limits.scale:
-        wrong = f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
-    return errors, limits, wrong
+    return errors, limits, objection_to(errors, limits) or scale_objection(scale, limits)
 
 
 def objection(

@@ -27,6 +27,7 @@ from gravbench.judging.entry import Entry
 from gravbench.judging.launching import Answer, accelerations_of, arrays_of, calls_of, changed, suffixed
 from gravbench.model.bodies import Bodies
 from gravbench.model.device import Device
+from gravbench.model.toolkits import catalogue
 from gravbench.sandbox.compilers import compile_cuda
 from gravbench.toolkits.cuda import VISIBLE
 from gravbench.toolkits.devices import target_of
@@ -38,8 +39,6 @@ STARTING_SECONDS, LAUNCHING_SECONDS = 60.0, 30.0
 """After which a process that starts, or that launches, is ended."""
 KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "PYTHONPATH")
 """Variables of the environment that libraries of devices need; the process gets no others."""
-WGPU = "wgpu"
-"""The family of the devices that run WGSL; all others run CUDA C."""
 MOST_GLOBAL_BYTES = 65536
 """Of the variables that a binary keeps on the device: results kept from launch to launch have no room there."""
 
@@ -59,7 +58,7 @@ class FaultError(Exception):
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
-        self.fault = Fault(kind, sentence, None, None, None, "")
+        self.fault = Fault(kind, sentence)
 
 
 class LaunchingProcess:
@@ -248,7 +247,8 @@ def answered(loaded: Loaded, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
     loaded.run(calls_of(entry, bodies))
     after = loaded.read(arrays, arrays)
     inputs = [suffixed(name, turn) for turn in range(len(bodies)) for name in entry.inputs]
-    check_unchanged(inputs, arrays, after)
+    if sentence := changed(inputs, arrays, after):
+        raise FaultError("bounds", sentence)
     return Answer(accelerations_of(entry, after, len(bodies)))
 
 
@@ -267,25 +267,13 @@ def check_parameters(entry: Entry, sizes: object) -> None:
             raise InputError(f"{entry.path}: {sentence}; accepted: {given}, those of its arguments")
 
 
-def check_unchanged(
-    names: Iterable[str], before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]
-) -> None:
-    """Compare arrays of bodies that were read back with those that were placed.
-
-    Raises:
-        FaultError: one is another.
-    """
-    if sentence := changed(names, before, after):
-        raise FaultError("bounds", sentence)
-
-
 def binary_of(entry: Entry, device: Device) -> bytes:
     """Compile an entry for a device, or return its text where the device's process compiles it.
 
     Raises:
         InputError: the compiler refuses it, or the device runs no such entries.
     """
-    if entry.is_wgsl != (device.family == WGPU):
+    if catalogue()[entry.toolkit].family != device.family:
         accepted = "wgpu:0, ..." if entry.is_wgsl else "cuda:0, ..., or --emulate"
         raise InputError(f"{entry.path}: {device.selector} does not run it; accepted: --device {accepted}")
     if entry.is_wgsl:
@@ -294,7 +282,7 @@ def binary_of(entry: Entry, device: Device) -> bytes:
     if target is None:
         raise InputError(f"{device.selector}: its architecture is not known; accepted: --emulate")
     text = f'#line 1 "kernel.cu"\n{entry.text}'
-    code = compile_cuda(text, target.architecture, cuda_options(entry.head.constants, entry.head.precision))
+    code, _ = compile_cuda(text, target.architecture, cuda_options(entry.head.constants, entry.head.precision))
     if (size := global_bytes(code)) > MOST_GLOBAL_BYTES:
         raise InputError(f"{entry.path}: its __device__ variables have {size:,} bytes; accepted: {MOST_GLOBAL_BYTES:,}")
     return code

@@ -20,8 +20,8 @@ from gravbench.config.settings import Measure
 from gravbench.errors import InputError
 from gravbench.judging.entry import Entry
 from gravbench.judging.judgement import EPS, Judgement, objection
-from gravbench.judging.launching import accelerations_of, arrays_of, calls_of, suffixed
-from gravbench.judging.on_device import FaultError, Loaded, OnDevice, check_unchanged
+from gravbench.judging.launching import accelerations_of, arrays_of, calls_of, changed, suffixed
+from gravbench.judging.on_device import FaultError, Loaded, OnDevice
 from gravbench.measuring import protocol
 from gravbench.measuring.stages import TICKS
 from gravbench.model import generators
@@ -193,7 +193,8 @@ class Batches:
             [suffixed(name, turn) for name in names] for names in (self.entry.inputs, self.entry.outputs)
         )
         after = self.loaded.read(self._arrays, [*inputs, *outputs])
-        check_unchanged(inputs, self._arrays, after)
+        if sentence := changed(inputs, self._arrays, after):
+            raise FaultError("bounds", sentence)
         computed = accelerations_of(self.entry, {name: after[suffixed(name, turn)] for name in self.entry.outputs}, 1)[
             0
         ]

@@ -18,7 +18,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from gravbench.model import python_code
 
@@ -67,19 +66,6 @@ class CodeParts:
             repr(self.tolerance),
             *([] if self.native is None else ["\n".join(code_lines(self.native))]),
         )
-
-
-def code_sha256(
-    stem: Path,
-    toolkit: str,
-    roots: python_code.Roots,
-    joined: str | None,
-    generated: str | None,
-    tolerance: float,
-    native: str | None = None,
-) -> str:
-    """Hash what a toolkit runs of a stem: ``CodeParts``, of which ``roots`` is where the stem's modules are."""
-    return CodeParts(python_code.code(stem, toolkit, roots), joined, generated, tolerance, native).sha256
 
 
 def cuda_lines(text: str) -> list[str]:

@@ -290,22 +290,18 @@ class RecordFile:
         self,
         say: Callable[[str], object] = warnings.warn,
         without: Collection[str] = (),
-        *,
-        refuse: bool = False,
     ) -> list[Record]:
         """Read every record, and say in one sentence which lines are none and why: the others count.
 
-        What a record derives from its samples is computed again; a line that states something else is none, and
-        ``refuse`` ends the reading there.
+        What a record derives from its samples is computed again; a line that states something else is none.
 
         A half-written last line is passed over: only ``repair`` changes the file. The lists that ``without`` names are
         checked and not kept, which saves room where there are many records.
 
         Raises:
-            InputError: there is no such file, it cannot be read, or it has lines and none of them is a record; with
-                ``refuse`` also, a record states what its samples do not give.
+            InputError: there is no such file, it cannot be read, or it has lines and none of them is a record.
         """
-        return list(self.read_lines(say, without, refuse=refuse).values())
+        return list(self.read_lines(say, without).values())
 
     def read_lines(
         self,
@@ -314,7 +310,11 @@ class RecordFile:
         *,
         refuse: bool = False,
     ) -> dict[int, Record]:
-        """Read every record as ``read`` does, by the number of its line."""
+        """Read every record as ``read`` does, by the number of its line.
+
+        Raises:
+            InputError: as ``read``; where it is to ``refuse`` them, also a record states what its samples do not give.
+        """
         bad: list[str] = []
         with _uncollected():
             records = {}

@@ -23,7 +23,7 @@ NORMAL_MEDIAN = math.sqrt(math.pi / 2)
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A median and the interval that holds it with the confidence that was asked for."""
+    """A median and the interval that holds it with ``CONFIDENCE``."""
 
     median: float
     low: float
@@ -122,25 +122,25 @@ def between(groups: Sequence[Sequence[float]]) -> tuple[float, int]:
     return (statistics.variance(logs), len(logs) - 1) if len(logs) > 1 else (0.0, 0)
 
 
-def interval_of(groups: Sequence[Sequence[float]], confidence: float = CONFIDENCE) -> Interval:
+def interval_of(groups: Sequence[Sequence[float]]) -> Interval:
     """Bound what several groups of samples, each of one process, have in the middle: within each and between them.
 
     It is the wider of two intervals: that of all samples' order statistics, and Student's t of the groups' medians.
     """
     samples = [sample for group in groups for sample in group]
-    low, high = bounds(samples, confidence, sum(map(effective, groups))) or (0.0, math.inf)
+    low, high = bounds(samples, CONFIDENCE, sum(map(effective, groups))) or (0.0, math.inf)
     middle = central(groups)
     if len(groups) > 1 and min(samples) > 0:
         variance, freedom = between(groups)
-        reach = math.exp(student(freedom, confidence) * math.sqrt(variance / len(groups)))
+        reach = math.exp(student(freedom, CONFIDENCE) * math.sqrt(variance / len(groups)))
         low, high = min(low, middle / reach), max(high, middle * reach)
     return Interval(middle, low, high)
 
 
-def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def median_interval(samples: Sequence[float]) -> Interval:
     """Bound the median of samples in the order in which they were taken, by as many as are independent.
 
     The bounds are infinitely far apart where the samples are too few.
     """
-    low, high = bounds(samples, confidence, effective(samples)) or (0.0, math.inf)
+    low, high = bounds(samples, CONFIDENCE, effective(samples)) or (0.0, math.inf)
     return Interval(float(np.median(samples)), low, high)

@@ -66,6 +66,11 @@ def times(value: float | None, factor: float) -> float | None:
     return None if value is None else factor * value
 
 
+def finite(value: float | None) -> float | None:
+    """Return what JSON can hold: None for what is unknown, infinite or no number."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def six_digits(value: float | None) -> float:
     """Keep six digits, which is more than any figure shows and any interval is narrow."""
     return float(f"{value:.6g}")

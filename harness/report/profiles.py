@@ -7,11 +7,11 @@ inclusive: stages are timed one behind the other, so what an evaluation takes be
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gravbench.model.record import Record
+from gravbench.report.numbers import finite
 
 ROOT = "evaluation"
 INDEX = "profile"
@@ -60,7 +60,7 @@ def _graph(numbers: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _lines(profile: int, record: Record, numbers: Mapping[str, int]) -> list[dict[str, Any]]:
-    bounds = {name: _finite(getattr(record, name)) for name in BOUNDS}
+    bounds = {name: finite(getattr(record, name)) for name in BOUNDS}
     nothing = dict.fromkeys(BOUNDS)
     root = {"node": 0, INDEX: profile, "name": ROOT, TIME: record.median_seconds} | bounds
     return [root] + [
@@ -71,12 +71,7 @@ def _lines(profile: int, record: Record, numbers: Mapping[str, int]) -> list[dic
 
 def _scalars(row: Row) -> dict[str, Any]:
     return {
-        name: _finite(value) if isinstance(value, float) else value
+        name: finite(value) if isinstance(value, float) else value
         for name, value in row.items()
         if isinstance(value, str | int | float)
     }
-
-
-def _finite(value: float | None) -> float | None:
-    """Return what JSON can hold: an interval of too few samples has no end."""
-    return value if value is not None and math.isfinite(value) else None

@@ -12,7 +12,6 @@ of the run's anchor. Where that would turn the verdict, the claim is undecided.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -31,7 +30,7 @@ from gravbench.model.variant import CPU
 from gravbench.report.claim_uncertainty import CERTAIN, COUNTED, Doubt, Doubts, plus_minus, within
 from gravbench.report.loads import declared_per_body
 from gravbench.report.names import why_unranked
-from gravbench.report.numbers import times
+from gravbench.report.numbers import finite, times
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, multiprocessors, together
 from gravbench.verdicts.question import fastest
@@ -209,8 +208,7 @@ def _issue_cycles(record: Record) -> float | None:
 
 def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | None:
     """Convert what a record measured to a unit of a source; None where it is missing or not finite."""
-    number = _VALUES[unit](record, flops_per_interaction)
-    return number if number is not None and math.isfinite(number) else None
+    return finite(_VALUES[unit](record, flops_per_interaction))
 
 
 def compare(source: Source, figure: Figure, records: Sequence[Record]) -> Comparison:

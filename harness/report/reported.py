@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import Any
 
 from gravbench.model.record import Record
 from gravbench.report.names import drift_sentence, why_unranked
+from gravbench.report.numbers import finite
 from gravbench.report.provenance import Here
 from gravbench.report.published import decisions
 from gravbench.report.section import Part, Section
@@ -114,11 +114,7 @@ def _plain(record: Record) -> dict[str, Any]:
     numbers = ("error_max", "error_p99", "error_rms", "gflops", "steps_per_second", "joules_per_interaction")
     return (
         {name: getattr(record, name) for name in names}
-        | {"seconds": _finite(ranking.seconds(record)), "interactions_per_second": _finite(ranking.speed(record))}
-        | {name: _finite(getattr(record, name)) for name in numbers}
+        | {"seconds": finite(ranking.seconds(record)), "interactions_per_second": finite(ranking.speed(record))}
+        | {name: finite(getattr(record, name)) for name in numbers}
         | over_seeds_json(record)
     )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

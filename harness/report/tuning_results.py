@@ -1,4 +1,4 @@
-"""Records as results of autotuning in the T4 format, schema 1.0.0, which Kernel Tuner writes and checks.
+"""Records as results of autotuning in the T4 format, schema 1.0.0, and as a cache of Kernel Tuner, which reads both.
 
 A result is a record: its configuration is the whole case, because a run varies more than the parameters of one kernel.
 Times are in milliseconds, as the file says. Reads records alone.
@@ -7,11 +7,12 @@ Times are in milliseconds, as the file says. Reads records alone.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gravbench.model.case import PARTS
 from gravbench.model.record import Record
+from gravbench.verdicts.ranking import is_ranked, seconds
 
 SCHEMA = "1.0.0"
 INVALIDITY = {"ok": "correct", "invalid": "correctness", "failed": "runtime", "skipped": "constraints"}
@@ -46,8 +47,43 @@ def configuration(record: Record) -> dict[str, Any]:
     return {"device": record.device or "unknown"} | known | axes
 
 
+def cache(
+    about: Mapping[str, Any],
+    parameters: Mapping[str, Sequence[float]],
+    rows: Mapping[tuple[float, ...], Record],
+    failed: float | str,
+) -> dict[str, Any]:
+    """Return what a cache file of Kernel Tuner 1.5 holds: times in milliseconds by the values of the parameters.
+
+    ``about`` has device_name, kernel_name and problem_size; ``failed`` stands for the time of what has none.
+    """
+    return {
+        **about,
+        "tune_params_keys": list(parameters),
+        "tune_params": dict(parameters),
+        "objective": "time",
+        "cache": {
+            ",".join(map(str, row)): dict(zip(parameters, row, strict=True)) | _cached(record, failed)
+            for row, record in rows.items()
+        },
+    }
+
+
+def _cached(record: Record, failed: float | str) -> dict[str, Any]:
+    return {
+        "time": 1e3 * seconds(record) if is_ranked(record) else failed,
+        "times": [1e3 * sample for sample in record.samples_seconds],
+        "compile_time": 1e3 * (record.compile_seconds or 0.0),
+        "verification_time": 0.0,
+        "benchmark_time": 1e3 * sum(record.samples_seconds) * (record.batch or 1),
+        "strategy_time": 0.0,
+        "framework_time": 0.0,
+        "timestamp": record.started,
+    }
+
+
 def _times(record: Record) -> dict[str, Any]:
-    times: dict[str, Any] = {"runtimes": [1e3 * seconds for seconds in record.samples_seconds]}
+    times: dict[str, Any] = {"runtimes": [1e3 * sample for sample in record.samples_seconds]}
     if record.samples_seconds and record.batch:
         times["benchmark"] = 1e3 * record.batch * sum(record.samples_seconds)
     if record.compile_seconds is not None:

@@ -34,19 +34,12 @@ class CompilerError(InputError):
         self.places = tuple(places)
 
 
-def compile_cuda(text: str, architecture: str, flags: Sequence[str] = (), *, limits: Limits = COMPILING) -> bytes:
-    """Return the machine code (a cubin) that NVRTC makes of CUDA C for an architecture such as ``sm_90``.
-
-    Raises:
-        InputError: as ``compile_cuda_with_remarks``.
-    """
-    return compile_cuda_with_remarks(text, architecture, flags, limits=limits)[0]
-
-
-def compile_cuda_with_remarks(
+def compile_cuda(
     text: str, architecture: str, flags: Sequence[str] = (), *, limits: Limits = COMPILING
 ) -> tuple[bytes, str]:
-    """Return the machine code that NVRTC makes of CUDA C, and its remarks, for which flags may ask.
+    """Return the machine code (a cubin) that NVRTC makes of CUDA C for an architecture such as ``sm_90``.
+
+    With it come NVRTC's remarks, for which flags may ask.
 
     Raises:
         CompilerError: NVRTC refuses the text; a sentence for each error, with its line in ``kernel.cu``.
@@ -84,13 +77,13 @@ def compile_host(
     return made
 
 
-def run_tool(name: str, arguments: Sequence[str | Path], folder: Path, *, limits: Limits = COMPILING) -> Ended:
+def run_tool(name: str, arguments: Sequence[str | Path], folder: Path) -> Ended:
     """Run a program that comes with g++, such as ``nm`` or g++ itself, in a folder.
 
     Raises:
         InputError: it is missing.
     """
-    return run_confined([compiler(name), *arguments], readable=toolchain(), writable=folder, limits=limits)
+    return run_confined([compiler(name), *arguments], readable=toolchain(), writable=folder, limits=COMPILING)
 
 
 def _refusal(program: str, ended: Ended, pattern: re.Pattern[str]) -> CompilerError:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gravbench.errors import InputError
-from gravbench.model.record import Record
+from gravbench.report import tuning_results
 from gravbench.search.recorded import Recorded
 from gravbench.search.replay import Effort, Trail, effort
 from gravbench.search.space import Point, Space, is_ordered, place_in
@@ -66,34 +66,11 @@ class Tuned:
         return math.prod(map(len, self.parameters.values()))
 
     def cache(self) -> dict[str, Any]:
-        """Return what a cache file of Kernel Tuner 1.5 holds: times in milliseconds by the values of the parameters."""
+        """Return a cache file of Kernel Tuner."""
+        fastest = self.board.fastest
+        about = {"device_name": fastest.device or "unknown", "kernel_name": KERNEL, "problem_size": fastest.n}
         slowest = max(seconds(record) for record in self.board.records if is_ranked(record))
-        return {
-            "device_name": self.board.fastest.device or "unknown",
-            "kernel_name": KERNEL,
-            "problem_size": self.board.fastest.n,
-            "tune_params_keys": list(self.parameters),
-            "tune_params": self.parameters,
-            "objective": "time",
-            "cache": {
-                ",".join(map(str, row)): {**dict(zip(self.parameters, row, strict=True)), **_entry(record, slowest)}
-                for row, record in self.rows.items()
-            },
-        }
-
-
-def _entry(record: Record, slowest: float) -> dict[str, Any]:
-    took = seconds(record) if is_ranked(record) else FAILED * slowest
-    return {
-        "time": 1e3 * took,
-        "times": [1e3 * sample for sample in record.samples_seconds],
-        "compile_time": 1e3 * (record.compile_seconds or 0.0),
-        "verification_time": 0.0,
-        "benchmark_time": 1e3 * sum(record.samples_seconds) * (record.batch or 1),
-        "strategy_time": 0.0,
-        "framework_time": 0.0,
-        "timestamp": record.started,
-    }
+        return tuning_results.cache(about, self.parameters, self.rows, 1e3 * (FAILED * slowest))
 
 
 def missing() -> str | None:

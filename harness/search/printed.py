@@ -8,12 +8,12 @@ from rich.console import Console
 
 from gravbench.model.record import Record
 from gravbench.report.names import count
-from gravbench.report.numbers import number
+from gravbench.report.numbers import finite, number
 from gravbench.report.section import Column
 from gravbench.report.terminal.printing import heading, say, subsection
 from gravbench.report.terminal.table import table
 from gravbench.search.replay import RARELY, Effort
-from gravbench.search.summary import Searched, finite, shared_title, titles
+from gravbench.search.summary import Searched, shared_title, titles
 
 NEVER = "-"
 READING = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gravbench.report.names import Names
+from gravbench.report.numbers import finite
 from gravbench.search.recorded import Recorded
 from gravbench.search.replay import Effort
 from gravbench.verdicts import ranking
@@ -73,8 +73,3 @@ def searches_json(
             for contest in searched
         ],
     }
-
-
-def finite(value: float) -> float | None:
-    """Return a number that JSON has."""
-    return value if math.isfinite(value) else None

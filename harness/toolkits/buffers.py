@@ -34,15 +34,12 @@ def host_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> t
 
 def write_bodies(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArray[Any], ...]) -> None:
     """Copy what ``host_bodies`` made into the device's arrays."""
-    arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
-    for array, column in zip(arrays, values, strict=True):
-        toolkit.copy_in(array, column)
+    _write(toolkit, prepared.bodies, values)
 
 
 def host_rows(toolkit: DeviceToolkit, prepared: Prepared, scaled: Scaled) -> tuple[NDArray[Any], ...]:
     """Lay scaled bodies of gravity out as ``host_bodies`` does."""
-    arrays = prepared.bodies if isinstance(prepared.bodies, tuple) else (prepared.bodies,)
-    laid_out = tuple(np.empty(array.shape, toolkit.real) for array in arrays)
+    laid_out = tuple(np.empty(array.shape, toolkit.real) for array in several(prepared.bodies))
     scaled.fill(laid_out if isinstance(prepared.bodies, tuple) else laid_out[0])
     return laid_out
 
@@ -65,6 +62,11 @@ def sums_there(toolkit: DeviceToolkit, prepared: Prepared) -> Any:
     return accelerations[:, : len(toolkit.interaction.sums)].copy()
 
 
+def several(arrays: Any) -> tuple[Any, ...]:
+    """Return device arrays as a tuple, also where it is one of rows."""
+    return arrays if isinstance(arrays, tuple) else (arrays,)
+
+
 def columns(arrays: Any) -> tuple[Any, ...]:
     """Return x, y, z as views of device arrays, whether these are rows or columns."""
     return tuple(arrays[:3]) if isinstance(arrays, tuple) else tuple(arrays[:, axis] for axis in range(3))
@@ -85,10 +87,9 @@ def unwritten(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> tup
 
     Where all bodies lie in the plane z = 0, accelerations along z are zero: there is nothing to compute.
     """
-    accelerations = prepared.accelerations
     planar = not values.position[:, 2].any()
     arrays = []
-    for place, array in enumerate(accelerations if isinstance(accelerations, tuple) else (accelerations,)):
+    for place, array in enumerate(several(prepared.accelerations)):
         filled = np.full(array.shape, np.nan, toolkit.real)
         if planar and (filled.ndim == 2 or place == 2):
             filled[..., 2 if filled.ndim == 2 else slice(None)] = 0
@@ -98,16 +99,16 @@ def unwritten(toolkit: DeviceToolkit, prepared: Prepared, values: Bodies) -> tup
 
 def others(toolkit: DeviceToolkit, prepared: Prepared) -> tuple[NDArray[Any], ...]:
     """Make host arrays of what the device's arrays of sums hold, each body's the sums of the one before."""
-    accelerations = prepared.accelerations
-    arrays = accelerations if isinstance(accelerations, tuple) else (accelerations,)
-    return tuple(np.roll(toolkit.download(array), 1, axis=0) for array in arrays)
+    return tuple(np.roll(toolkit.download(array), 1, axis=0) for array in several(prepared.accelerations))
 
 
 def write_sums(toolkit: DeviceToolkit, prepared: Prepared, values: tuple[NDArray[Any], ...]) -> None:
     """Copy host arrays in the layout of the device's arrays of sums into these."""
-    accelerations = prepared.accelerations
-    arrays = accelerations if isinstance(accelerations, tuple) else (accelerations,)
-    for array, column in zip(arrays, values, strict=True):
+    _write(toolkit, prepared.accelerations, values)
+
+
+def _write(toolkit: DeviceToolkit, arrays: Any, values: tuple[NDArray[Any], ...]) -> None:
+    for array, column in zip(several(arrays), values, strict=True):
         toolkit.copy_in(array, column)
 
 

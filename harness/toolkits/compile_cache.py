@@ -16,12 +16,12 @@ import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from gravbench.model.toolkits import versions
 from gravbench.toolkits import binaries
 from gravbench.toolkits.binaries import Binary
 
@@ -121,13 +121,9 @@ def _surroundings() -> tuple[str, ...]:
 def surroundings(*distributions: str) -> tuple[str, ...]:
     """Name what compiles: the versions of distributions that are there, and the settings of Numba."""
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(SETTINGS))
-    versions = []
-    for name in distributions:
-        with suppress(PackageNotFoundError):
-            versions.append(f"{name} {version(name)}")
     return (
         platform.python_version(),
-        *versions,
+        *versions(distributions),
         *(setting for setting in settings if setting.partition("=")[0] not in NOT_IN_CODE),
     )
 

@@ -77,7 +77,11 @@ class Launch:
     @property
     def extents(self) -> tuple[int, int]:
         """Threads of a block along x and y."""
-        return self.block if isinstance(self.block, tuple) else (self.block, 1)
+        return _extents(self.block)
+
+
+def _extents(given: int | tuple[int, int]) -> tuple[int, int]:
+    return given if isinstance(given, tuple) else (given, 1)
 
 
 @lru_cache
@@ -244,12 +248,7 @@ def launch(
 ) -> None:
     """Launch a kernel into the default stream; ``parameters`` are objects of ``ctypes``."""
     addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
-    shape = [
-        *(grid if isinstance(grid, tuple) else (grid, 1)),
-        1,
-        *(block if isinstance(block, tuple) else (block, 1)),
-        1,
-    ]
+    shape = *_extents(grid), 1, *_extents(block), 1
     _call("cuLaunchKernel", ctypes.c_void_p(function), *shape, dynamic_shared_bytes, None, addresses, None)
 
 

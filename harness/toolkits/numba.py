@@ -47,7 +47,6 @@ def image(job: Job, architecture: str) -> Image:
         RuntimeError: numba.cuda is its simulator in this process.
     """
     from numba import cuda, typeof
-    from numba.cuda import dispatcher
 
     if is_simulated(cuda):
         raise RuntimeError("numba.cuda is its simulator, because NUMBA_ENABLE_CUDASIM is set")
@@ -55,10 +54,7 @@ def image(job: Job, architecture: str) -> Image:
 
     capability = _capability(architecture)
     kernel = job.source.module.numba_kernel(cuda, job.real, job.interaction, **job.constants)
-    asks = dispatcher.get_current_device
-    # What a kernel calls is compiled for the device in use, whatever the kernel is compiled for.
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
-    try:
+    with _without_device(capability):
         code, _ = cuda.compile(
             kernel.py_func,
             tuple(map(typeof, job.arguments)),
@@ -68,8 +64,6 @@ def image(job: Job, architecture: str) -> Image:
             cc=capability,
             output="ltoir",
         )
-    finally:
-        dispatcher.get_current_device = asks
     linker = _Linker(cc=capability, lto=True)
     linker.add_ltoir(code)
     made = bytes(linker.complete().code)

@@ -38,8 +38,13 @@ class RecordedKernel:
         grid_and_block = [argument for argument in self.launch if not isinstance(argument, np.ndarray | np.generic)]
         arguments = self.launch[len(grid_and_block) :]
         block = grid_and_block[1] if len(grid_and_block) > 1 else 0
-        threads = prod(block) if isinstance(block, tuple) else int(block)
+        threads = prod(extents(block))
         return Job(source, self.stem, dict(self.constants), real, interaction, threads, arguments)
+
+
+def extents(given: Any) -> tuple[int, ...]:
+    """Return the extents of a grid or a block of a launch, which may be given as one number."""
+    return tuple(map(int, given)) if isinstance(given, tuple) else (int(given),)
 
 
 class RecordingToolkit:

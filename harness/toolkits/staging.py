@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from gravbench.model.units import Scaled
 from gravbench.model.variant import Prepared
+from gravbench.toolkits.buffers import several
 from gravbench.toolkits.interface import CudaToolkit
 
 
@@ -31,17 +32,13 @@ class Staging:
         What the call before queued has ended: it waited for its result.
         """
         scaled.fill(self._bodies)
-        for array, values in zip(_several(self._prepared.bodies), _several(self._bodies), strict=True):
+        for array, values in zip(several(self._prepared.bodies), several(self._bodies), strict=True):
             self._toolkit.send(array, values, None)
 
     def fetch(self) -> tuple[NDArray[Any], ...] | NDArray[Any]:
         """Copy the sums in the variant's layout, and wait; valid until the next call."""
-        for values, array in zip(_several(self._sums), _several(self._prepared.accelerations), strict=True):
+        for values, array in zip(several(self._sums), several(self._prepared.accelerations), strict=True):
             self._toolkit.fetch(values, array, None)
         self._toolkit.wait(None)
         sums: tuple[NDArray[Any], ...] | NDArray[Any] = self._sums
         return sums
-
-
-def _several(arrays: Any) -> tuple[Any, ...]:
-    return arrays if isinstance(arrays, tuple) else (arrays,)

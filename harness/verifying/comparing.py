@@ -234,3 +234,10 @@ def objection_to(errors: Errors, limits: Limits | Tolerance) -> str | None:
     if not rms <= limits.rms:
         return f"rms error {rms:.2g} {of} exceeds the tolerance of {limits.rms:.2g}"
     return None
+
+
+def scale_objection(scale: float, limits: Limits) -> str | None:
+    """Say that all accelerations together are too large or too small; None where they are right."""
+    if not scale <= limits.scale:
+        return f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
+    return None

@@ -22,7 +22,7 @@ from gravbench.model.variant import Dtype, Prepared, Tolerance
 from gravbench.toolkits import buffers
 from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.toolkits.interface import DeviceToolkit
-from gravbench.verifying.comparing import DEVIATIONS, Array, Limits, Reference, limits_of, objection_to
+from gravbench.verifying.comparing import DEVIATIONS, Array, Limits, Reference, limits_of, objection_to, scale_objection
 from gravbench.verifying.direct_sums import Sums, direct_sums
 from gravbench.verifying.perturbed import other_bodies
 from gravbench.verifying.shared_sums import sums_over_all
@@ -145,8 +145,7 @@ class Judge:
         if not objection and not np.isfinite(judged).all():
             bad = int(np.count_nonzero(~np.isfinite(judged).all(axis=1)))
             objection = f"{bad} accelerations outside of the sample are NaN or infinite"
-        if not objection and not scale <= limits.scale:
-            objection = f"all accelerations together are wrong by {scale:.2g}, accepted: {limits.scale:.2g}"
+        objection = objection or scale_objection(scale, limits)
         if not objection and not compared_all:
             objection = self._sum_of_forces(judged, reference, limits)
         if objection and not quantiles:

@@ -136,7 +136,7 @@ def heat_map(rows: Sequence[Row], x: str, y: str, sizes: list[int], shown: int) 
 @lru_cache
 def _heat_map(x: str, y: str, across: Sequence[Any], down: Sequence[Any], sizes: Sequence[int], shown: int) -> Spec:
     """Draw what most of a page's many heat maps have in common, once."""
-    chart, at = _at_one_n(sizes, shown)
+    chart, at = _chosen("n", sizes, shown, "n = ")
     base = chart.encode(
         x=alt.X("x:O", title=x, sort=list(across), axis=alt.Axis(labelAngle=0)),
         y=alt.Y("y:O", title=y, sort=list(down)),
@@ -153,7 +153,7 @@ def _heat_map(x: str, y: str, across: Sequence[Any], down: Sequence[Any], sizes:
 @debug_mode(arg=False)
 def occupancy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: int) -> Spec:
     """Points of ``speed`` over ``occupancy`` in per cent, one per configuration, at one n that can be chosen."""
-    chart, at = _at_one_n(sizes, shown)
+    chart, at = _chosen("n", sizes, shown, "n = ")
     ticks = alt.Axis(values=[0, 25, 50, 75, 100])
     points = _points(
         chart,
@@ -174,7 +174,7 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
 
     Rows with ``front`` are on it, and may carry a name before or after their point.
     """
-    chart, at = _at_one_n(sizes, shown)
+    chart, at = _chosen("n", sizes, shown, "n = ")
     base = chart.encode(
         x=_log(alt.X, "error", "largest relative error", rows),
         y=_log(alt.Y, "rate", "evaluations/s", rows, fine=True),
@@ -361,11 +361,6 @@ def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, *
 def _inherited(chart: Any) -> dict[str, Any]:
     """Return the data and the filters of a chart, for the layers that take its place."""
     return {name: value for name in ("data", "transform") if (value := getattr(chart, name)) is not alt.Undefined}
-
-
-def _at_one_n(sizes: Sequence[int], shown: int) -> tuple[Any, Any]:
-    """Keep the rows of one n, which a list beside the chart chooses where there are several."""
-    return _chosen("n", sizes, shown, "n = ")
 
 
 def _chosen(field: str, options: Sequence[int | str], shown: int | str, title: str) -> tuple[Any, Any]:

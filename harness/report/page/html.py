@@ -286,11 +286,15 @@ def _config(run: Run) -> str:
 # What the template calls
 
 
+def templates(folder: Path) -> Environment:
+    """Return what reads the templates of a folder: words are escaped, and one that lacks a value is a mistake."""
+    loader = FileSystemLoader(folder)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
 @cache
 def _template() -> Template:
-    made = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    made = templates(HERE)
     made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
     made.globals.update(rate=kinds.rate, winning=winning, sources=sources, place=_place, signs=signs)

@@ -10,7 +10,7 @@ from rich.console import Console
 from gravbench.model.statistics import CONFIDENCE
 from gravbench.report.compared import case_json
 from gravbench.report.names import compact, count
-from gravbench.report.numbers import rough_percent
+from gravbench.report.numbers import finite, rough_percent
 from gravbench.report.section import Column
 from gravbench.report.terminal.comparison import MOST_ROWS, Labels, anchor_words
 from gravbench.report.terminal.printing import heading, say
@@ -108,13 +108,13 @@ def selftest_json(test: SelfTest) -> dict[str, Any]:
         "false_positive_rate": test.rate,
         "false_positive_rate_at_most": test.rate_bound,
         "confidence": CONFIDENCE,
-        "half_width_median": _finite(widths[0]),
-        "half_width_worst": _finite(widths[1]),
+        "half_width_median": finite(widths[0]),
+        "half_width_worst": finite(widths[1]),
         "quiet_threshold": test.quiet_threshold if test.pairs else None,
         "cases": [
             case_json(case.record)
             | {
-                "half_width": _finite(case.half_width),
+                "half_width": finite(case.half_width),
                 "difference": case.difference,
                 "verdicts": [pair.verdict for pair in case.pairs],
                 "ratios": [pair.interval.ratio for pair in case.pairs],
@@ -122,7 +122,3 @@ def selftest_json(test: SelfTest) -> dict[str, Any]:
             for case in test.cases
         ],
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
