@@ -530,6 +530,27 @@ MUTATIONS = (
         "asv-picoseconds", "harness/asv/export.py", "return seconds / record.evaluated * 1e12",
         "return seconds / record.interactions * 1e12", "test_export.py test_history.py",
     ),
+    # the exercises of the page in a browser
+    Mutation(
+        "page-names-no-sign", "harness/live/diagnosis.js", "scaled({ sums: exact, magnitudes }, () => -1)",
+        "scaled({ sums: exact, magnitudes }, () => 1)", "test_live_exercises.py", "same_mistakes",
+    ),
+    Mutation(
+        "page-forgets-the-launch-before", "harness/live/checking.js", "former: turn ? (turn - 1) % LAUNCHES : -1",
+        "former: -1", "test_live_exercises.py", "kept_result",
+    ),
+    Mutation(
+        "page-tries-no-barrier", "harness/live/barriers.js", "at > uses[0] &&", "at < uses[0] &&",
+        "test_live_exercises.py", "first_barrier_missing",
+    ),
+    Mutation(
+        "page-takes-all-texts-for-good", "harness/live/checking.js", 'return this.ended("right", this.about.lacks)',
+        'return this.ended("good", this.about.lacks)', "test_live_exercises.py", "skeleton_fails",
+    ),
+    Mutation(
+        "page-divides-down", "harness/live/head.js", "Math.ceil(a / b)", "Math.floor(a / b)",
+        "test_live_exercises.py", "heads_are_read",
+    ),
 )  # fmt: skip
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from gravbench.learning.exercises import Exercise, exercises
+from gravbench.learning.exercises import Exercise, InWgsl, exercises
 
+LIVE_PAGE = "live.html"
+"""The page of the site that runs the ladder in a browser, and has exercises of the course in WGSL."""
+IN_BROWSER = """
+## In the browser
+
+[Do it in WGSL, in this browser](../{page}#exercises/{name}): on a GPU of any maker, and without installing anything.
+"""
 BEGIN = """
 ## Begin
 
@@ -24,13 +31,23 @@ def pages() -> dict[str, str]:
 
 def page(of_exercise: Exercise) -> str:
     """Return the page of an exercise."""
-    return of_exercise.page + BEGIN.format(name=of_exercise.name, hints=len(of_exercise.about.hints))
+    text = of_exercise.page + BEGIN.format(name=of_exercise.name, hints=len(of_exercise.about.hints))
+    if isinstance(of_exercise.about.wgsl, InWgsl):
+        text += IN_BROWSER.format(page=LIVE_PAGE, name=of_exercise.name)
+    return text
 
 
 def table() -> str:
     """Return the list of all exercises, which leads to their pages."""
     rows = [
-        f"| {each.number} | [{each.name}]({each.name}.md) | {each.about.title} | `{each.about.rung}` |"
+        f"| {each.number} | [{each.name}]({each.name}.md) | {each.about.title} | `{each.about.rung}` "
+        f"| {in_browser(each)} |"
         for each in exercises()
     ]
-    return "\n".join(["| | exercise | | rung |", "| ---: | --- | --- | --- |", *rows])
+    return "\n".join(["| | exercise | | rung | in the browser |", "| ---: | --- | --- | --- | --- |", *rows])
+
+
+def in_browser(of_exercise: Exercise) -> str:
+    """Return the link to an exercise in the browser, empty where it is not there."""
+    there = isinstance(of_exercise.about.wgsl, InWgsl)
+    return f"[in WGSL](../{LIVE_PAGE}#exercises/{of_exercise.name})" if there else ""

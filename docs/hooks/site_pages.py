@@ -33,8 +33,7 @@ CLAIMS = "<!-- made claims -->"
 EXERCISES = "<!-- exercises -->"
 """Where the list of the exercises of the course stands."""
 LIVE = "<!-- live page -->"
-"""Where a page of the site leads to the one that runs the ladder in a browser, ``LIVE_PAGE``."""
-LIVE_PAGE = "live.html"
+"""Where a page of the site leads to the one that runs the ladder in a browser."""
 HISTORY = "<!-- history -->"
 """Where a page leads to the site that asv makes of the committed results."""
 FILES = "files"
@@ -54,7 +53,7 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, path, content=made()))
     for path, content in course_pages.pages().items():
         files.append(File.generated(config, path, content=content))
-    files.append(File.generated(config, LIVE_PAGE, content=live_page()))
+    files.append(File.generated(config, course_pages.LIVE_PAGE, content=live_page()))
     for name, path in MOVED.items():
         text = re.sub(r"\]\((?!docs/|\w+:|#)", "](../", (ROOT / name).read_text("utf-8"))
         files.append(File.generated(config, path, content=text.replace("](docs/", "](")))
@@ -89,7 +88,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     text = markdown.replace(CLAIMS, source_claims.table()) if CLAIMS in markdown else markdown
     text = text.replace(EXERCISES, course_pages.table())
     up = "../" * page.file.src_uri.count("/")
-    button = f"[Run the ladder on your own GPU]({up}{LIVE_PAGE}){{ .md-button .md-button--primary }}"
+    button = f"[Run the ladder on your own GPU]({up}{course_pages.LIVE_PAGE}){{ .md-button .md-button--primary }}"
     text = text.replace(LIVE, button)
     if HISTORY in text:
         text = text.replace(HISTORY, history_site.sentence(up))

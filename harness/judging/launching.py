@@ -17,7 +17,7 @@ from gravbench.judging.calls import Call
 from gravbench.judging.entry import EPS2, WIDTH, Entry
 from gravbench.model.bodies import Bodies
 
-_POISON = {"float32": (np.uint32, 0x7FC0DEAD), "float64": (np.uint64, 0x7FF80000DEADBEEF)}
+POISON = {"float32": (np.uint32, 0x7FC0DEAD), "float64": (np.uint64, 0x7FF80000DEADBEEF)}
 """The bits of a NaN that no arithmetic makes: an output that has them was not written."""
 
 
@@ -42,13 +42,13 @@ class Launcher(Protocol):
 
 def poison(entry: Entry, *shape: int) -> NDArray[Any]:
     """Make an array of the NaN that marks what was not written."""
-    kind, bits = _POISON[entry.head.precision]
+    kind, bits = POISON[entry.head.precision]
     return np.full(shape, bits, kind).view(entry.real)
 
 
 def unwritten(accelerations: NDArray[Any]) -> NDArray[np.bool_]:
     """Tell which rows have a number that was not written."""
-    kind, bits = _POISON[accelerations.dtype.name]
+    kind, bits = POISON[accelerations.dtype.name]
     result: NDArray[np.bool_] = (np.ascontiguousarray(accelerations).view(kind) == bits).any(axis=1)
     return result
 

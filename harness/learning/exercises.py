@@ -1,6 +1,7 @@
 """The exercises of the course: their order, their texts and files, and what a rung took on an H200.
 
-Each is a folder below ``exercises/``: ``exercise.yaml``, ``page.md``, ``skeleton.cu`` and ``solution.cu``.
+Each is a folder below ``exercises/``: ``exercise.yaml``, ``page.md``, ``skeleton.cu`` and ``solution.cu``, and for the
+page in a browser ``skeleton.wgsl`` and ``solution.wgsl``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,22 @@ NAMES = (
 """In the order in which they are done."""
 FIGURE = re.compile(r"\{([^{}\n]+)\}")
 """In a page, a key of ``About.milliseconds``, or ``slots of VARIANT``."""
+HEADING = re.compile(r"^## (.*)\n", re.MULTILINE)
+
+
+class InWgsl(BaseModel):
+    """What an exercise says in another way where it is done in WGSL: the person's ``part``, in Markdown, and hints.
+
+    ``needs`` is a pattern that the text of a submission has to have, ``lacks`` what is said of one without: a browser
+    does not tell what is counted in machine code.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    part: str
+    hints: Annotated[list[str], Field(min_length=3)]
+    needs: str = ""
+    lacks: str = ""
 
 
 class About(BaseModel):
@@ -34,7 +51,8 @@ class About(BaseModel):
     ``rung`` is the variant that a submission is set against. ``error_at`` is a number of bodies at which the rms error
     of a right submission is looked at. ``milliseconds`` are times of one evaluation of ``reports/h200/ladder``, each by
     ``VARIANT N AXIS=VALUE``, that of the rung first; ``slots`` are the issue slots per interaction of a variant. The
-    tests of the course compare both with the records and the machine code.
+    tests of the course compare both with the records and the machine code. ``wgsl`` is a sentence where WGSL cannot
+    express the exercise.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -47,6 +65,7 @@ class About(BaseModel):
     milliseconds: Annotated[dict[str, float], Field(min_length=1)]
     slots: dict[str, float] = {}
     error_at: int | None = None
+    wgsl: InWgsl | str
 
 
 @dataclass(frozen=True)
@@ -73,6 +92,22 @@ class Exercise:
     def solution(self) -> str:
         """A short solution that is as good as the rung."""
         return self._text("solution.cu")
+
+    @property
+    def skeleton_in_wgsl(self) -> str:
+        """What a student begins with in a browser."""
+        return self._text("skeleton.wgsl")
+
+    @property
+    def solution_in_wgsl(self) -> str:
+        """A short solution in WGSL that is as good as the rung."""
+        return self._text("solution.wgsl")
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """The sections of its page in Markdown, by their headings."""
+        _, *parts = HEADING.split(self.page)
+        return dict(zip(parts[::2], parts[1::2], strict=True))
 
     @property
     def next_name(self) -> str | None:

@@ -59,16 +59,12 @@ class Editor {
   }
 
   area(text, place) {
-    const gutter = element("pre", { "aria-hidden": "true", class: "gutter" });
-    const attributes = { spellcheck: "false", wrap: "off", "aria-label": `The kernel of ${this.rung.name} in WGSL` };
-    const input = element("textarea", attributes);
-    input.value = text;
-    input.addEventListener("input", () => {
-      this.edits.set(this.key(place), input.value);
+    const area = new CodeArea(text, `The kernel of ${this.rung.name} in WGSL`, () => {
+      this.edits.set(this.key(place), area.input.value);
       this.wrong.clear();
       this.mark();
     });
-    return { gutter, input, whole: element("div", { class: "code" }, gutter, input) };
+    return area;
   }
 
   undo() {
@@ -86,18 +82,15 @@ class Editor {
   // Number the lines, and mark them.
   mark() {
     this.undoes.disabled = !this.isEdited;
-    this.areas.forEach(({ gutter, input }, place) => {
-      const lines = input.value.split("\n");
+    this.areas.forEach((area, place) => {
       const original = this.plan.texts[place].split("\n");
       const known = new Set(original);
       const changed = new Set(this.plan.changed[place].map((number) => original[number]));
-      const signs = lines.map((line, number) => {
+      area.mark((line, number) => {
         if (this.wrong.has(number)) return WRONG_LINE;
         if (!known.has(line)) return OWN_LINE;
         return changed.has(line) ? NEW_LINE : " ";
       });
-      gutter.textContent = lines.map((_, number) => `${signs[number]}${String(number + 1).padStart(4)}`).join("\n");
-      input.rows = lines.length;
     });
   }
 }

@@ -1,14 +1,17 @@
 // The judge, in a worker: adds direct sums up in float64 and in float32, and compares with them what a kernel computed.
 //
 // It is told of a set of bodies once, and then judges accelerations of it. Messages: { set, rows, eps2, judging } and
-// { number, set, sums }, answered by { number, errors, objection }.
+// { number, set, sums }, answered by { number, errors, objection }. With { explain: { former, tiles } }, the numbers of
+// the set of the launch before and of bodies that a kernel may work on together, the answer has the likely cause and
+// the wrong rows of what is wrong.
 
 const sets = new Map();
 const f = Math.fround;
 
 onmessage = ({ data }) => {
-  if (data.rows) sets.set(data.set, { ...columnsOf(data.rows), eps2: data.eps2, judging: data.judging, all: null });
-  else postMessage({ number: data.number, ...verdict(sets.get(data.set), data.sums) });
+  const { number, set, rows, eps2, judging, sums, explain } = data;
+  if (rows) sets.set(set, { ...columnsOf(rows), rows: Float64Array.from(rows), eps2, judging, all: null });
+  else postMessage({ number, ...verdict(sets.get(set), sums), ...explained(sets.get(set), sums, explain) });
 };
 
 function columnsOf(rows) {
@@ -32,6 +35,23 @@ function verdict(bodies, sums) {
   objection = objection || notFinite(sums, bodies.n);
   if (!objection && !comparesAll) objection = sumOfForces(bodies, sums, reference);
   return { errors, objection };
+}
+
+// Return why accelerations of few bodies are wrong, and which; nothing where they are right, or nobody asks.
+function explained(bodies, sums, explain) {
+  if (!explain || !verdict(bodies, sums).objection) return {};
+  const { former, tiles } = explain;
+  const { exact, magnitudes, limits } = bodies.all;
+  const wrong = rowsWhere(sums, (at) => sums[at] !== exact[at]).map((isOther, row) => {
+    const [at, axes] = [3 * row, [0, 1, 2]];
+    const apart = over(Math.hypot(...axes.map((axis) => sums[at + axis] - exact[at + axis])), lengthAt(magnitudes, at));
+    return isOther && !(apart <= limits.max);
+  });
+  const named = wrong.includes(true);
+  const rows = named ? wrong : wrong.map(() => true);
+  const before = sets.get(former);
+  const cause = causeOf({ bodies, former: before, tiles, computed: sums, exact, magnitudes, wrong: rows });
+  return { cause, rows: named ? rangesOf(wrong) : "" };
 }
 
 // Return the bodies that are compared: all of few, else one of each of equal parts, and the first and the last.

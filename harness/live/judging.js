@@ -1,10 +1,13 @@
-// Two sets of bodies to launch on, and the worker that judges what kernels computed of them.
+// Sets of bodies to launch on, and the worker that judges what kernels computed of them.
 
 const SETS = 2;
+const HEAVY = 6; // bodies drawn to be heavy, beside the first and the last
+const USUAL_SOFTENING = 0.05; // each drawn set has its own, up to twice or down to half of it
 
 class Judge {
-  // Start a worker that knows the sphere of n bodies and another set, drawn anew.
-  constructor(n) {
+  // Start a worker that knows sets of rows and eps2: the sphere of n bodies and another one, drawn anew, or those
+  // that are given.
+  constructor(n, sets = setsOfSphere(n)) {
     const text = document.getElementById("worker").textContent;
     this.address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
     this.worker = new Worker(this.address);
@@ -15,11 +18,8 @@ class Judge {
       this.waiting.delete(data.number);
     };
     this.worker.onerror = (event) => this.fail(event.message);
-    const sphere = numbersOf(CONTENT.bodies[n]);
-    this.sets = [{ rows: sphere }, { rows: otherBodies(sphere) }];
-    this.sets.forEach(({ rows }, set) => {
-      this.worker.postMessage({ set, rows, eps2: CONTENT.eps2, judging: CONTENT.judging });
-    });
+    this.sets = sets;
+    sets.forEach(({ rows, eps2 }, set) => this.worker.postMessage({ set, rows, eps2, judging: CONTENT.judging }));
   }
 
   fail(message) {
@@ -27,13 +27,14 @@ class Judge {
     this.waiting.clear();
   }
 
-  // Return the errors of accelerations of a set, and why they are wrong; null when they are right.
-  verdict(set, sums) {
+  // Return the errors of accelerations of a set, and why they are wrong; null when they are right. `explain` is
+  // as judge.js says.
+  verdict(set, sums, explain = null) {
     this.number += 1;
     const { number } = this;
     return new Promise((resolve, reject) => {
       this.waiting.set(number, { resolve, reject });
-      this.worker.postMessage({ number, set, sums }, [sums.buffer]);
+      this.worker.postMessage({ number, set, sums, explain }, [sums.buffer]);
     });
   }
 
@@ -41,6 +42,26 @@ class Judge {
     this.worker.terminate();
     URL.revokeObjectURL(this.address);
   }
+}
+
+function setsOfSphere(n) {
+  const sphere = numbersOf(CONTENT.bodies[n]);
+  return [sphere, otherBodies(sphere)].map((rows) => ({ rows, eps2: CONTENT.eps2 }));
+}
+
+// Draw n of the bodies of the largest sphere, as gravbench.judging.judgement: about half of the mass is in a few, the
+// first and the last among them. With `isNear` their distances are about the softening length.
+function drawnSet(n, isNear) {
+  const sphere = numbersOf(CONTENT.bodies[Math.max(...CONTENT.sizes)]);
+  const order = shuffled(sphere.length / 4).subarray(0, n);
+  const rows = otherBodies(Float32Array.from({ length: 4 * n }, (_, at) => sphere[4 * order[at >> 2] + (at & 3)]));
+  const heavy = [0, n - 1, ...Array.from({ length: HEAVY }, () => Math.floor(Math.random() * n))];
+  for (const body of new Set(heavy)) rows[4 * body + 3] *= Math.max(1, n / (2 + HEAVY));
+  const eps = USUAL_SOFTENING * 2 ** (2 * Math.random() - 1);
+  const whole = rows.reduce((sum, value, at) => (at % 4 === 3 ? sum + value : sum), 0);
+  const squares = rows.reduce((sum, value, at) => (at % 4 < 3 ? sum + value * value : sum), 0);
+  const size = isNear ? eps / Math.sqrt(squares / (3 * n)) : 1;
+  return { rows: rows.map((value, at) => (at % 4 === 3 ? value / whole : size * value)), eps2: Math.fround(eps * eps) };
 }
 
 function numbersOf(encoded) {

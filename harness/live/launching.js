@@ -1,7 +1,8 @@
 // Evaluations of a plan: buffers, pipelines, and dispatches of parts of the blocks that last a quarter of a second.
 //
 // As gravbench.toolkits.dispatching. Every set of bodies has input buffers of its own; what kernels write is shared, so
-// a launch on one set overwrites what one on another left.
+// a launch on one set overwrites what one on another left. The first number that a kernel of a rung gets is that of its
+// first block, so that its blocks can be divided; a dispatch that `isWhole` has no such number.
 
 const LONGEST = 0.25; // seconds of a dispatch, about: browsers end those that take seconds
 const FIRST_PART = 64;
@@ -14,10 +15,11 @@ class Evaluation {
   }
 
   // Compile the expanded texts and make the buffers. `sets` are the bodies, each by rows x, y, z, mass. With a `limit`
-  // the kernels are guarded.
-  static async made(gpu, plan, texts, sets, limit = null) {
+  // the kernels are guarded. `compiled` keeps the pipelines of these texts by their limits.
+  static async made(gpu, plan, texts, sets, limit = null, compiled = new Map()) {
     const evaluation = new Evaluation(gpu, plan, sets);
-    const pipelines = await evaluation.compile(texts, limit);
+    if (!compiled.has(limit)) compiled.set(limit, await evaluation.compile(texts, limit));
+    const pipelines = compiled.get(limit);
     await gpu.tried("its buffers cannot be made", () => evaluation.allocate(limit !== null));
     evaluation.stages = plan.dispatches.flatMap((dispatch) =>
       pipelines[dispatch.kernel].map((pipeline) => ({ pipeline, dispatch })),
@@ -74,11 +76,14 @@ class Evaluation {
     this.stopped = isGuarded ? this.gpu.buffer(4, STORED()) : null;
   }
 
-  // Fill all that a launch has to write with NaN, so that nothing of an earlier one is left.
+  // Fill all that a launch has to write with NaN, so that nothing of an earlier one is left: the result with one that
+  // no arithmetic makes.
   spoil() {
     this.plan.buffers.forEach((buffer, place) => {
       if (buffer.holds !== "nothing") return;
-      this.gpu.device.queue.writeBuffer(this.shared[place], 0, new Float32Array(buffer.length).fill(NaN));
+      const filled = new Float32Array(buffer.length).fill(NaN);
+      if (this.plan.result.buffers.includes(place)) new Uint32Array(filled.buffer).fill(CONTENT.judging.unwritten);
+      this.gpu.device.queue.writeBuffer(this.shared[place], 0, filled);
     });
   }
 
@@ -87,7 +92,10 @@ class Evaluation {
     const { pipeline, dispatch } = stage;
     const { device } = this.gpu;
     const bound = dispatch.buffers.map((place) => this.ofSets[set][place]);
-    bound.push(this.gpu.buffer(uniformOf(first, dispatch.numbers), GPUBufferUsage.UNIFORM));
+    const { eps2 } = this.sets[set];
+    const numbers = dispatch.numbers.map(([type, value]) => [type, value === "eps2" ? eps2 : value]);
+    if (!dispatch.isWhole) numbers.unshift(["i32", first]);
+    bound.push(this.gpu.buffer(uniformOf(numbers), GPUBufferUsage.UNIFORM));
     const layout = pipeline.getBindGroupLayout(0);
     const entries = bound.map((buffer, binding) => ({ binding, resource: { buffer } }));
     const groups = [device.createBindGroup({ layout, entries })];
@@ -101,8 +109,8 @@ class Evaluation {
   // Launch on a set for the first time: in parts that grow, each waited for, to find out how long a block takes.
   async launchFirst(set) {
     for (const stage of this.stages) {
-      const { grid } = stage.dispatch;
-      let [first, blocks, each] = [0, Math.max(1, Math.floor(grid / FIRST_PART)), 0];
+      const { grid, isWhole } = stage.dispatch;
+      let [first, blocks, each] = [0, isWhole ? grid : Math.max(1, Math.floor(grid / FIRST_PART)), 0];
       while (first < grid) {
         blocks = Math.min(blocks, MOST_BLOCKS, grid - first);
         each = (await this.secondsOf(stage, set, first, blocks)) / blocks;
@@ -131,9 +139,9 @@ class Evaluation {
   }
 
   partsOf(stage, set) {
-    const { grid } = stage.dispatch;
+    const { grid, isWhole } = stage.dispatch;
     const each = this.estimates.get(stage);
-    const atOnce = Math.min(Math.max(1, Math.floor(LONGEST / each)), MOST_BLOCKS);
+    const atOnce = isWhole ? grid : Math.min(Math.max(1, Math.floor(LONGEST / each)), MOST_BLOCKS);
     const parts = [];
     for (let first = 0; first < grid; first += atOnce) {
       const blocks = Math.min(atOnce, grid - first);
@@ -160,14 +168,15 @@ class Evaluation {
   async result() {
     const { buffers, width } = this.plan.result;
     const read = await this.gpu.read(buffers.map((place) => this.shared[place]), "reading its result");
-    const columns = read.map((content) => new Float32Array(content));
+    // As bits, because a NaN that is copied as a number may become another one.
+    const columns = read.map((content) => new Uint32Array(content));
     const n = columns[0].length / width;
-    const sums = new Float32Array(3 * n);
+    const sums = new Uint32Array(3 * n);
     for (let axis = 0; axis < 3; axis += 1) {
       const [column, lane] = width === 1 ? [columns[axis], 0] : [columns[0], axis];
       for (let body = 0; body < n; body += 1) sums[3 * body + axis] = column[width * body + lane];
     }
-    return sums;
+    return new Float32Array(sums.buffer);
   }
 }
 
@@ -179,13 +188,12 @@ function held(buffer, set) {
   return Float32Array.from({ length: buffer.length }, (_, body) => rows[4 * body + lane]);
 }
 
-// Return the bytes of a uniform: the number of the first block, then the numbers of a dispatch.
-function uniformOf(first, numbers) {
-  const view = new DataView(new ArrayBuffer(16 * Math.ceil((1 + numbers.length) / 4)));
-  view.setInt32(0, first, true);
+// Return the bytes of a uniform.
+function uniformOf(numbers) {
+  const view = new DataView(new ArrayBuffer(16 * Math.ceil(numbers.length / 4)));
   numbers.forEach(([type, value], place) => {
-    if (type === "i32") view.setInt32(4 + 4 * place, value, true);
-    else view.setFloat32(4 + 4 * place, value, true);
+    if (type === "i32") view.setInt32(4 * place, value, true);
+    else view.setFloat32(4 * place, value, true);
   });
   return view.buffer;
 }

@@ -6,8 +6,11 @@ const MORE_TURNS = 1024;
 
 class Measuring {
   // `rung` and `texts` are what is measured on n bodies; `tell` is told what it is busy with, and throws Stopped.
-  constructor({ gpu, clock, browser, judge, rung, n, texts, isEdited, tell }) {
-    Object.assign(this, { gpu, clock, browser, judge, rung, n, texts, isEdited, tell });
+  // `compiled` keeps the pipelines of the texts, `limit` is how often
+  // a loop may turn, in place of what is usual for n.
+  constructor({ gpu, clock, browser, judge, rung, n, texts, isEdited, tell, compiled = new Map(), limit = null }) {
+    Object.assign(this, { gpu, clock, browser, judge, rung, n, texts, isEdited, tell, compiled });
+    this.limit = limit || TURNS_A_BODY * n + MORE_TURNS;
     this.plan = rung.plans[n];
     this.template = (isEdited ? rung.edited : rung.records)[n];
   }
@@ -31,10 +34,10 @@ class Measuring {
 
   async measured() {
     this.tell("compiling", 0);
-    const lines = this.texts.map(unrolled);
+    const lines = this.texts.map((text) => unrolled(text, this.plan.before));
     if (this.isEdited) await this.tryGuarded(lines);
     const began = performance.now();
-    const evaluation = await Evaluation.made(this.gpu, this.plan, lines, this.judge.sets);
+    const evaluation = await Evaluation.made(this.gpu, this.plan, lines, this.judge.sets, null, this.compiled);
     const compileSeconds = (performance.now() - began) / 1000;
     const errors = await this.verifyFirst(evaluation);
     const watch = (part) => this.tell("measuring", part);
@@ -51,15 +54,15 @@ class Measuring {
   // Throws a Refusal where a loop did not end by itself.
   async tryGuarded(lines) {
     this.tell("trying whether its loops end", 0);
-    const limit = TURNS_A_BODY * this.n + MORE_TURNS;
+    const { limit, compiled } = this;
     // What does not compile is told by the lines of the text, so as it is.
     for (const text of lines) await new Evaluation(this.gpu).module(text.map((line) => line.text).join("\n"), text);
-    const evaluation = await Evaluation.made(this.gpu, this.plan, lines, this.judge.sets, limit);
+    const evaluation = await Evaluation.made(this.gpu, this.plan, lines, this.judge.sets, limit, compiled);
     for (const stage of evaluation.stages) {
-      const { grid } = stage.dispatch;
+      const { grid, isWhole } = stage.dispatch;
       await evaluation.secondsOf(stage, 0, 0, 1);
       await this.checkStopped(evaluation, limit);
-      const first = this.n <= MOST_GUARDED ? 1 : grid - 1;
+      const first = this.n > MOST_GUARDED ? grid - 1 : isWhole ? 0 : 1;
       if (first < grid) await evaluation.secondsOf(stage, 0, first, grid - first);
       await this.checkStopped(evaluation, limit);
     }

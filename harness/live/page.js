@@ -1,4 +1,4 @@
-// The page: choose N and rungs, run, stop, download.
+// The page: choose N and rungs, run, stop, download; check an exercise.
 
 const CONTENT = JSON.parse(document.getElementById("content").textContent);
 const WITHOUT_WEBGPU =
@@ -16,6 +16,7 @@ class Page {
     this.editors = CONTENT.rungs.map((rung) => new Editor(rung, (editor) => this.run([editor])));
     this.gpu = this.clock = null;
     this.isStopping = false;
+    this.exercises = new Exercises({ check: (view) => this.check(view), stop: () => this.stop() });
     byId("kernels").append(...this.editors.map((editor) => editor.whole));
     byId("rungs").append(...CONTENT.rungs.map(choiceOf));
     byId("n").append(...CONTENT.sizes.map((n) => element("option", { value: n }, count(n))));
@@ -35,6 +36,7 @@ class Page {
     if (!navigator.gpu) {
       this.showTexts();
       byId("device").textContent = WITHOUT_WEBGPU;
+      this.offer(true, false);
       return;
     }
     try {
@@ -43,6 +45,7 @@ class Page {
     } catch (error) {
       byId("device").textContent = error.message;
       this.showTexts();
+      this.offer(true, false);
       return;
     }
     byId("n").value = this.gpu.isSoftware ? ON_SOFTWARE : ON_HARDWARE;
@@ -67,7 +70,14 @@ class Page {
     return this.editors.filter((editor) => byId(`choose-${editor.rung.name}`).checked);
   }
 
+  // Let checks be begun or stopped.
+  offer(isIdle, hasDevice = true) {
+    for (const control of document.querySelectorAll(".check")) control.disabled = !(isIdle && hasDevice);
+    for (const control of document.querySelectorAll(".stop")) control.disabled = isIdle;
+  }
+
   enable(isIdle) {
+    this.offer(isIdle);
     for (const control of document.querySelectorAll("#run, #n, .run-this, #rungs input")) control.disabled = !isIdle;
     byId("stop").disabled = isIdle;
     const has = this.ladder.all.length > 0;
@@ -122,6 +132,26 @@ class Page {
     } catch (error) {
       this.ladder.forget(name, n);
       throw error;
+    }
+  }
+
+  // Check what was written for an exercise.
+  async check(view) {
+    const { gpu, clock, browser } = this;
+    const tell = (words) => {
+      if (this.isStopping) throw new Stopped();
+      view.say(`checking: ${words}`);
+    };
+    this.isStopping = false;
+    this.enable(false);
+    try {
+      const answer = await new Check({ gpu, clock, browser, about: view.about, text: view.text, tell }).verdict();
+      view.answer(answer);
+      if (this.gpu.lost || answer.broken) await this.replace();
+    } catch (error) {
+      view.say(error instanceof Stopped ? "stopped" : `not checked: ${error.message}`);
+    } finally {
+      this.enable(true);
     }
   }
 

@@ -18,6 +18,8 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from gravbench.judging.launching import POISON
+from gravbench.live import exercises
 from gravbench.live.rungs import EPS, SIZES, Rung, above, changed_lines, gravity, rungs, sphere
 from gravbench.live.templates import start, template
 from gravbench.model.device import SOFTWARE
@@ -28,11 +30,12 @@ from gravbench.verifying.verify import ALL_ROWS_UP_TO, SAMPLED_ROWS, TOGETHER
 from gravbench.version import VERSION
 
 HERE = Path(__file__).parent
-IN_WORKER = ("comparing.js", "judge.js")
+IN_WORKER = ("comparing.js", "diagnosis.js", "judge.js")
 """Scripts of the worker that judges, in their order."""
 IN_PAGE = (
     *("statistics.js", "tokens.js", "unrolling.js", "guard.js", "device.js", "launching.js", "timing.js"),
-    *("judging.js", "sampling.js", "recording.js", "measuring.js", "ladder.js", "editor.js", "page.js"),
+    *("judging.js", "sampling.js", "recording.js", "measuring.js", "ladder.js", "code.js", "editor.js"),
+    *("head.js", "barriers.js", "checking.js", "progress.js", "exercises.js", "page.js"),
 )
 """Scripts of the page itself, in their order."""
 # A worker made of a text has an address that begins with blob:.
@@ -58,6 +61,7 @@ def page() -> str:
         script=Markup(script),
         worker=Markup(_scripts(IN_WORKER)),
         content=Markup(_embedded(content())),
+        exercises=exercises.shown(),
         version=VERSION,
     )
 
@@ -84,6 +88,7 @@ def content() -> dict[str, Any]:
         "judging": _judging(),
         "confidence": {"level": CONFIDENCE, "dependent": DEPENDENT},
         "software": SOFTWARE,
+        "exercises": exercises.content(),
     }
 
 
@@ -116,6 +121,7 @@ def _judging() -> dict[str, Any]:
     """Return the limits on errors of a direct sum in float32, from where the harness has them."""
     return {
         "unit": unit("float32"),
+        "unwritten": int(POISON["float32"][1]),
         "floor": {"max": FLOOR.max, "rms": FLOOR.rms, "scale": SCALE_FLOOR},
         "worse": {"max": WORSE.max, "rms": WORSE.rms},
         "deviations": DEVIATIONS,

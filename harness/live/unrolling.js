@@ -5,9 +5,10 @@ const CONSTANT = /^const (\w+)(?:: \w+)? = (\d+)[iu]?;/gm;
 const MOST_LINES = 50000;
 
 // Return the lines that are compiled: the text of each, and in which line of the written text it stands, from 0.
-function unrolled(written) {
+// The first `before` lines are not the person's.
+function unrolled(written, before = 0) {
   const constants = new Map([...written.matchAll(CONSTANT)].map((match) => [match[1], Number(match[2])]));
-  const lines = written.split("\n").map((text, origin) => ({ text, origin }));
+  const lines = written.split("\n").map((text, at) => ({ text, origin: Math.max(0, at - before) }));
   const made = [];
   expand(lines, constants, made);
   return made;

@@ -1,0 +1,48 @@
+/* gravbench entry
+# expected: workgroupBarrier() is missing behind line 38
+kernels:
+  - {name: tiles, grid: 'ceil_div(n, P)', block: P, arguments: [bodies, accelerations, n, eps2]}
+constants: {P: 256}
+arrays: {bodies: bodies, accelerations: accelerations}
+*/
+// The threads of a block load a tile of P bodies into workgroup memory, one each, and then read it P times.
+
+struct Numbers {
+    n: i32,
+    eps2: f32,
+}
+
+@group(0) @binding(0) var<storage, read> bodies: array<vec4f>;
+@group(0) @binding(1) var<storage, read_write> accelerations: array<vec4f>;
+@group(0) @binding(2) var<uniform> numbers: Numbers;
+
+var<workgroup> tile: array<vec4f, P>;
+
+// Return a with what body j does to body i: x, y, z are a position, w is a mass.
+fn interact(a: vec3f, i: vec4f, j: vec4f, eps2: f32) -> vec3f {
+    let d = j.xyz - i.xyz;
+    let inverse = inverseSqrt(dot(d, d) + eps2);
+    return a + j.w * inverse * inverse * inverse * d;
+}
+
+@compute @workgroup_size(P)
+fn tiles(@builtin(global_invocation_id) id: vec3u, @builtin(local_invocation_index) local: u32) {
+    let n = numbers.n;
+    let thread = i32(local);
+    let i = i32(id.x);
+    let own = bodies[min(i, n - 1)];  // all threads of the block load tiles: none may leave
+    var a = vec3f();
+    for (var first = 0; first < n; first += P) {
+        if first + thread < n {
+            tile[thread] = bodies[first + thread];
+        }
+        let count = min(P, n - first);
+        for (var k = 0; k < count; k++) {
+            a = interact(a, own, tile[k], numbers.eps2);
+        }
+        workgroupBarrier();  // nobody reads it any more
+    }
+    if i < n {
+        accelerations[i] = vec4f(a, 0);
+    }
+}
