@@ -323,12 +323,13 @@ class DeviceSessions:
         self._quiet.end(self.device)
         if content.results.measurement.samples_seconds:
             self._measured_at = time.time()
+        content = yield from self._judged(job, content)
         if content.broken:
             self._end(session)
-        return (yield from self._judged(job, content))
+        return content
 
     def _judged(self, job: Job, outcome: Outcome) -> Stages:
-        """Have the judge outside judge what a session found right."""
+        """Have the judge outside judge what a session found right; one that it contradicts is of no further use."""
         launches, outcome = outcome.launches, replace(outcome, launches=())
         if outcome.status != "ok":
             return outcome
@@ -339,7 +340,7 @@ class DeviceSessions:
         if answer.error:
             return replace(outcome, status="failed", reason=f"the judge outside its session failed: {answer.error}")
         if answer.objection:
-            return replace(outcome, status="invalid", reason=f"{DISAGREE}: {answer.objection}")
+            return replace(outcome, status="invalid", reason=f"{DISAGREE}: {answer.objection}", broken=True)
         return outcome
 
     def _wait_for_builds(self, task: Task) -> Iterator[Does | None]:

@@ -26,7 +26,7 @@ OWN = 0
 MOST_LAUNCHES = 4
 MOST_ROWS = 1 << 16
 """Rows of a launch that are handed over: all of so many bodies, of more one of each of so many equal parts."""
-TERMS, LEAST_ROWS = 1 << 18, 16
+TERMS, LEAST_ROWS = 1 << 17, 16
 """Contributions that are summed for a launch, and rows that are compared at least."""
 
 
