@@ -123,6 +123,7 @@ def test_a_variant_that_replaces_the_judge_in_its_own_process_is_found_out(name,
     assert record.median_seconds, "it was measured, as its session found it right"
 
 
+@pytest.mark.slow
 def test_a_variant_that_replaces_the_judge_when_it_is_imported_is_found_out(tmp_path):
     """In all processes that import it: the sessions and the one that records."""
     config = write_run(tmp_path, when_imported={"imported": WAYS["the_verdict"]})
