@@ -19,8 +19,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.record import QUANTILES, Errors
 from gravbench.model.variant import DIRECT_SUM, Prepared, Tolerance, discover
 from gravbench.toolkits.opening import open_toolkit
-from gravbench.verifying import comparing
-from gravbench.verifying import perturbed
+from gravbench.verifying import comparing, perturbed
 from gravbench.verifying import verify as reference
 from gravbench.verifying.comparing import compare, lengths, limits_of, objection_to
 from gravbench.verifying.direct_sums import _on_cpu, direct_sums
