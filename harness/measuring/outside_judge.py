@@ -11,11 +11,19 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import numpy as np
+
 from gravbench.measuring.outcome import text_of
 from gravbench.measuring.processes import Started, Workplace
 from gravbench.measuring.session import ignore_interrupts, print_to
+from gravbench.model import interaction_files
+from gravbench.model.bodies import Bodies
+from gravbench.model.interaction import GRAVITY
 from gravbench.toolkits.devices import expose
+from gravbench.verifying.direct_sums import direct_sums
 from gravbench.verifying.outside import Question, objection
+
+TWO_BODIES = Bodies(np.ones(2), np.eye(2, 3), np.zeros((2, 3)), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +39,8 @@ def serve(connection: Connection, log: Path) -> None:
     ignore_interrupts()
     print_to(log)
     expose(())  # no device at all
-    import numba  # noqa: F401 - by which sums are added up; the first question shall not wait for it
-
+    # The first question shall not wait for what Numba imports and loads.
+    direct_sums(interaction_files.find(GRAVITY), TWO_BODIES, np.arange(2), "float32")
     with suppress(EOFError, OSError):
         while True:
             connection.send(_answer(connection.recv()))
