@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
 from gravbench.measuring import engine as engine_module
-from gravbench.measuring.engine import Began, Does, Done, Engine, Setup
+from gravbench.measuring.engine import DISAGREE, Began, Does, Done, Engine, Setup
 from gravbench.measuring.outcome import Outcome, Results
+from gravbench.measuring.outside_judge import Answer
 from gravbench.measuring.queues import Queue
 from gravbench.measuring.stages import (
     ANSWERED,
@@ -36,7 +37,7 @@ from gravbench.model.variant import CPU
 
 PROCESSOR = Device(CPU, "a processor")
 STAGES = (LOADING, COMPILING, VERIFYING, WARMING_UP, MEASURING, VERIFYING_AGAIN)
-ENDS = ("ok", "invalid", "failed", "dies", "hangs")
+ENDS = ("ok", "invalid", "failed", "dies", "hangs", "is contradicted")
 (CASE,) = load("quick", ["n=64"], variants=["numpy_direct"]).cases
 PRINT = Fingerprint(code_sha256=None, flags=[], toolkit_version=None, driver=None, device=None, device_uuid=None)
 
@@ -111,6 +112,7 @@ class World:
             assert device == PROCESSOR or len(owners) <= 1, f"{count} sessions have {device} open"
         measuring = [session for session in self.alive if session.measures]
         if measuring:
+            assert self.judge.is_suspended
             assert self.are_suspended or self.are_closed
             without_device = [session for session in self.alive if session.device != PROCESSOR and not session.started]
             assert all(session.is_suspended for session in without_device)
@@ -121,6 +123,36 @@ class World:
         if any(session.device == PROCESSOR for session in self.alive):
             assert self.are_closed
             assert all(session.device == PROCESSOR for session in self.alive), "a session of a GPU is left"
+
+
+class PretendedJudge:
+    """A judge outside that takes some rounds, and contradicts a session as the world says."""
+
+    world = None
+    waits_for = ()
+
+    def __init__(self, place, log):  # noqa: ARG002
+        self.is_suspended = self.has_ended = False
+        self.questions = []
+        self.world.judge = self
+
+    def answer(self, question):
+        for _ in range(self.world.chance.randint(0, 3)):
+            yield None
+        while self.is_suspended:
+            yield None
+        self.questions.append(question)
+        contradicts = self.world.ends.get(question.case.n) == "is contradicted"
+        return Answer("why" if contradicts else None)
+
+    def suspend(self):
+        self.is_suspended = True
+
+    def resume(self):
+        self.is_suspended = False
+
+    def close(self):
+        self.has_ended = True
 
 
 class Pretended:
@@ -207,6 +239,7 @@ class Pretended:
 
     def outcome(self):
         ended, job, self.job = self.ends_with, self.job, None
+        ended = "ok" if ended == "is contradicted" else ended
         found = Results()
         if job.settings:
             seconds = job.settings.budget_seconds / 5
@@ -238,6 +271,8 @@ def events_of(world, tasks, *, processes=None, verify_only=False, queue=None):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Pretended, "world", world)
         patch.setattr(engine_module, "Session", Pretended)
+        patch.setattr(PretendedJudge, "world", world)
+        patch.setattr(engine_module, "OutsideJudge", PretendedJudge)
         patch.setattr(engine_module, "wait", world.sleep)
         patch.setattr(engine_module, "time", SimpleNamespace(sleep=world.sleep, time=lambda: float(world.rounds)))
         made = Engine(setup, queue, lambda task: task.case.n in world.needs_host, first_number=1, builds=world)
@@ -280,7 +315,14 @@ def test_on_random_schedules_what_always_holds_does(drawn):
     assert len(done) + queue.dropped == len(tasks)
     for event in done:
         ended = world.ends.get(event.task.case.n, "ok")
-        assert event.outcome.status == (ended if ended in ("ok", "invalid") else "failed")
+        expected = {"ok": "ok", "invalid": "invalid", "is contradicted": "invalid"}.get(ended, "failed")
+        assert event.outcome.status == expected
+        assert (event.outcome.reason or "").startswith(DISAGREE) == (ended == "is contradicted")
+    # What is right has been judged outside, by launches before and after the samples.
+    asked = [question.case.n for question in world.judge.questions]
+    assert all(event.task.case.n in asked for event in done if event.outcome.status == "ok")
+    assert all(question.drawings in ((0, 1, 0, 2), (0, 0)) for question in world.judge.questions)
+    assert world.judge.has_ended
     # A case that dies costs its own alone, and nothing is left.
     assert not world.alive
     check_anchors(done)

@@ -29,6 +29,7 @@ from gravbench.measuring import environment
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.engine import DeviceSessions, Quiet, Setup, Stages, moment
 from gravbench.measuring.outcome import Outcome
+from gravbench.measuring.outside_judge import OutsideJudge
 from gravbench.measuring.processes import lock_file, workplace
 from gravbench.measuring.tasks import Task
 from gravbench.model.device import Device
@@ -136,7 +137,9 @@ class Keeper(distributed.WorkerPlugin):  # type: ignore[misc]
         self._log = place.folder / "worker.log"
         self._log.touch()
         setup = replace(orders[0], log=self._log)
-        quiet = Quiet(BuildPool(setup.folders, self._log, {}))  # sessions compile what they need
+        judge = OutsideJudge(place, self._log)
+        self._stack.callback(judge.close)
+        quiet = Quiet(BuildPool(setup.folders, self._log, {}), judge)  # sessions compile what they need
         self._sessions = DeviceSessions(self._device, setup, place, quiet, self._numbers)
         self._stack.callback(self._sessions.end)
         self._orders = orders

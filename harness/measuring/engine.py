@@ -8,14 +8,15 @@ What always holds:
 
 1. A device belongs to one session. Nothing else opens it, launches on it, or leaves it: a session has gone, with
    everything that it started, before another opens the device.
-2. While a session measures (its stages ``stages.MEASURED``), nothing else compiles or imports: builds and sessions that
-   have no device yet are suspended, and resumed when no session measures.
+2. While a session measures (its stages ``stages.MEASURED``), nothing else compiles or imports: builds, the judge
+   outside and sessions that have no device yet are suspended, and resumed when no session measures.
 3. A case that uses the host's cores, or several GPUs, has the host alone: the sessions of other devices are idle. The
    cases of the processor come last, when the sessions of all GPUs have ended and nothing is built any more.
 4. Every task that is begun gets one outcome, and the outcome is of its own job: messages carry its number.
 5. A session that dies, hangs or takes too much costs its own case alone; another session goes on with the next.
 6. The repetition of an anchor is measured by a session that has not measured it.
-7. However the run ends, nothing that it started is left, and what has been said has been recorded: the caller records
+7. What a session found right has been judged by the judge outside, where no variant runs, before it is said.
+8. However the run ends, nothing that it started is left, and what has been said has been recorded: the caller records
    one event before it asks for the next.
 """
 
@@ -35,6 +36,7 @@ from pathlib import Path
 from gravbench.config.settings import Measure
 from gravbench.measuring.builds import BuildPool
 from gravbench.measuring.outcome import Outcome
+from gravbench.measuring.outside_judge import OutsideJudge
 from gravbench.measuring.processes import Workplace, workplace
 from gravbench.measuring.protocol import joined, part_of
 from gravbench.measuring.queues import Queue
@@ -44,6 +46,8 @@ from gravbench.measuring.tasks import Task
 from gravbench.model.blocks import cores
 from gravbench.model.device import Device
 from gravbench.model.record import Measurement
+from gravbench.model.variant import discover
+from gravbench.verifying.outside import Question
 
 SLEEP_SECONDS = 0.2
 """For which the engine sleeps at most while sessions work: their limits are looked at after that."""
@@ -51,6 +55,7 @@ NAP_SECONDS = 0.02
 """The same while a device waits for something else than a session."""
 MOST_STANDBYS = 3
 """Repetitions of an anchor for which sessions stand by: some come sooner than another session has imported all."""
+DISAGREE = "the judge in its session found it right, and the judge outside, where no variant runs, does not"
 BUILDING, WAITING = "building", "waiting"
 """What a device does beside the stages of a case: its kernels are compiled, or it waits until others are idle."""
 
@@ -107,9 +112,10 @@ class Setup:
 
 @dataclass(slots=True)
 class Quiet:
-    """Who measures at this moment; while somebody does, builds and sessions without a device are suspended."""
+    """Who measures at this moment; while somebody does, the others that compute are suspended."""
 
     builds: BuildPool
+    judge: OutsideJudge
     standbys: set[Session] = field(default_factory=set)
     measuring: set[Device] = field(default_factory=set)
 
@@ -117,6 +123,7 @@ class Quiet:
         """Suspend what else computes: a device measures."""
         if not self.measuring:
             self.builds.suspend()
+            self.judge.suspend()
             for standby in self.standbys:
                 standby.suspend()
         self.measuring.add(device)
@@ -127,6 +134,7 @@ class Quiet:
             self.measuring.remove(device)
             if not self.measuring:
                 self.builds.resume()
+                self.judge.resume()
                 for standby in self.standbys:
                     standby.resume()
 
@@ -164,7 +172,8 @@ class DeviceSessions:
     @property
     def waits_for(self) -> list[Connection | int]:
         """What becomes ready when one of them has something to say."""
-        return [ready for session in self._sessions if session.is_awaited for ready in session.waits_for]
+        sessions = [ready for session in self._sessions if session.is_awaited for ready in session.waits_for]
+        return [*sessions, *self._quiet.judge.waits_for]
 
     def measured(
         self, task: Task, behind: float | None, left: Callable[[], Sequence[Task]], *, repeated: bool
@@ -314,9 +323,25 @@ class DeviceSessions:
         self._quiet.end(self.device)
         if content.results.measurement.samples_seconds:
             self._measured_at = time.time()
+        content = yield from self._judged(job, content)
         if content.broken:
             self._end(session)
         return content
+
+    def _judged(self, job: Job, outcome: Outcome) -> Stages:
+        """Have the judge outside judge what a session found right; one that it contradicts is of no further use."""
+        launches, outcome = outcome.launches, replace(outcome, launches=())
+        if outcome.status != "ok":
+            return outcome
+        case = job.case
+        tolerance = discover(self._setup.folders)[case.variant].accepted(case.dtype, case.axes)
+        drawings = job.drawings(outraced=outcome.results.measurement.outraced)
+        answer = yield from self._quiet.judge.answer(Question(case, tolerance, job.seed, drawings, launches))
+        if answer.error:
+            return replace(outcome, status="failed", reason=f"the judge outside its session failed: {answer.error}")
+        if answer.objection:
+            return replace(outcome, status="invalid", reason=f"{DISAGREE}: {answer.objection}", broken=True)
+        return outcome
 
     def _wait_for_builds(self, task: Task) -> Iterator[Does | None]:
         if not self._quiet.builds.is_done(task):
@@ -361,8 +386,8 @@ class Engine:
         """Yield what happens until nothing is left to do. However that ends, nothing that was started is left."""
         gpus = [device for device in self._queue.devices if device.is_gpu]
         others = [device for device in self._queue.devices if not device.is_gpu]
-        with workplace() as place:
-            quiet = Quiet(self._builds)
+        with workplace() as place, closing(OutsideJudge(place, self._setup.log)) as judge:
+            quiet = Quiet(self._builds, judge)
             with closing(self._builds):
                 yield from self._phase(gpus, place, quiet)
             yield from self._phase(others, place, quiet)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from gravbench.model.record import Errors, Inside, Measurement, Preparation, Resources, Status, Stepping
 from gravbench.model.variant import Axes, Dtype, Prepared, Variant
+from gravbench.verifying.outside import Launch
 
 Name = Annotated[str, Field(strict=True, pattern=r"^\P{C}{1,60}$")]
 Number = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -42,12 +43,16 @@ class Results:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a case, and what was found of it on the way; ``broken`` asks for a new worker."""
+    """What became of a case, and what was found of it on the way; ``broken`` asks for a new worker.
+
+    ``launches`` are handed over to the judge outside.
+    """
 
     status: Status
     reason: str | None = None
     results: Results = field(default_factory=Results)
     broken: bool = False
+    launches: tuple[Launch, ...] = ()
 
     def recordable(self) -> Outcome:
         """Return it in plain values of the types that a record has; or, where it has others, that the case failed."""
@@ -62,7 +67,7 @@ class Outcome:
             except Exception as error:
                 if status != "failed":
                     status, reason = "failed", f"its {part.name} cannot be recorded: {text_of(error)}"
-        return Outcome(status, reason and printable(reason), checked, self.broken)
+        return Outcome(status, reason and printable(reason), checked, self.broken, self.launches)
 
 
 class Insights(BaseModel, extra="forbid"):

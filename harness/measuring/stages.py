@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gc
 import math
+import secrets
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -35,6 +37,7 @@ from gravbench.toolkits.interface import DeviceToolkit, ToolkitMissingError
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.verifying import checks
 from gravbench.verifying.direct_sums import usable
+from gravbench.verifying.outside import OWN
 from gravbench.verifying.verify import ALL_ROWS_ON_GPU, ALL_ROWS_UP_TO, Judge, WrongError, check
 
 LOADING, COMPILING, VERIFYING, RACING = "loading", "compiling", "verifying", "racing"
@@ -50,6 +53,8 @@ TICKS = 1000
 """What a sample lasts at least, in what its clock tells apart."""
 LOOKED_AT = (1, 3, 7)
 """Samples whose results are judged."""
+MOST_UNEQUAL = 3
+"""Launches for the same bodies with other results, though right, after which no more results are compared."""
 AT_LAST = "right at first, but after the last launch: "
 
 
@@ -61,7 +66,7 @@ class Job:
     cannot be the fastest, and its sampling may stop. With ``again`` another process has just found the same kernel
     right: it is judged once before the samples and after them. So is a kernel of one part that is ``repeated``, as an
     anchor is, and was found right in this run. The device has last measured something at ``measured_at``, by
-    ``time.time()``, whichever session that was.
+    ``time.time()``, whichever session that was. Other bodies, and rows for the judge outside, are drawn from ``seed``.
     """
 
     number: int
@@ -72,6 +77,18 @@ class Job:
     again: bool = False
     repeated: bool = False
     measured_at: float = -math.inf
+    seed: int = field(default_factory=partial(secrets.randbits, 63))
+
+    def drawings(self, *, outraced: bool) -> tuple[int, ...]:
+        """Return the drawings of the launches that the judge outside has to see where the case is right.
+
+        They are one for its own bodies before its samples and one after them, each with one for other bodies; the case
+        may have been ``outraced``.
+        """
+        brief = self.again or self.repeated
+        if self.settings is None:
+            return (OWN,) if brief else (OWN, 1)
+        return (OWN, OWN) if brief or outraced else (OWN, 1, OWN, 2)
 
 
 @dataclass(slots=True)
@@ -166,6 +183,7 @@ def prepare(state: State) -> State:
         case.dtype,
         most_rows=_most_rows(state.job.verify, bodies.n, on_device=state.device_sums is not None),
         device_sums=state.device_sums,
+        seed=state.job.seed,
     )
     state.timed = timer(case.timed).of_case(Subject(case, state.holder, prepared, bodies, state.device_sums))
     return state
@@ -183,6 +201,7 @@ def verify(state: State) -> State:
     if kernel is not None:
         state.results.resources = state.toolkit.resources(kernel)
     _refuse(objection)
+    state.judge.hand_over()
     return state
 
 
@@ -205,6 +224,7 @@ def race(state: State) -> State:
     if first.outraced:
         state.results.measurement = first
         check(state.judge.verdict(quantiles=False))
+        state.judge.hand_over()
         state.is_over = True
     return state
 
@@ -240,21 +260,28 @@ def warm_up(state: State) -> State:
 
 
 def sample(state: State) -> State:
-    """Time samples until the median is known well enough, and judge what some of them leave."""
+    """Time samples until the median is known well enough, and judge what some of them leave.
+
+    On a processor what each of them leaves is compared with what was right, of so many bodies that the launches that
+    are judged after timing are few. On a GPU that would take time between samples.
+    """
     job, judge, timed = state.job, state.judge, state.timed
     assert job.settings is not None
     looks = state.prepared.cycle == 1 and timed.leaves_the_force and not state.again
+    all_of_them = looks and state.toolkit.name == CPU and state.bodies.n > ALL_ROWS_UP_TO
     is_spoilt = False
 
     def look(samples: int) -> bool:
         nonlocal is_spoilt
         if not looks:
             return False
-        if samples in LOOKED_AT:
-            check(judge.verdict(quantiles=False), f"right at first, but after sample {samples}: ")
+        afresh = samples in LOOKED_AT
+        is_judged = afresh or (all_of_them and samples > 0 and judge.unequal < MOST_UNEQUAL)
+        if is_judged:
+            check(judge.verdict(quantiles=False, afresh=afresh), f"right at first, but after sample {samples}: ")
         if is_spoilt := samples + 1 in LOOKED_AT:
             judge.spoil()
-        return samples in LOOKED_AT or is_spoilt
+        return is_judged or is_spoilt
 
     state.results.measurement = protocol.sampled(
         timed.clock, timed.launch, job.settings, state.batch, state.station.read, look, behind=job.behind
@@ -283,6 +310,7 @@ def verify_again(state: State) -> State:
     if state.again:
         state.timed.start()  # steps moved the bodies
         check(state.judge.launched(), AT_LAST)
+        state.judge.hand_over()
         return state
     judge, timed, toolkit = state.judge, state.timed, state.toolkit
     measurement = state.results.measurement
@@ -296,6 +324,7 @@ def verify_again(state: State) -> State:
     if objection := timed.finish():
         raise WrongError(f"right at first, but {objection}")
     check(judge.verdict(quantiles=False), AT_LAST)
+    judge.hand_over()
     if judge.tolerance.of_rounding and timed.leaves_the_force:
         _refuse(checks.speed(judge.toolkit, judge.own.n**2 / state.prepared.cycle, seconds))
     again = seconds if force_alone and toolkit is judge.toolkit else None
@@ -335,7 +364,7 @@ def run(job: Job, station: Station, begin: Callable[[str], None]) -> Outcome:
             state = stage(state)
             if state.is_over:
                 break
-        outcome = Outcome("ok", None, state.results)
+        outcome = Outcome("ok", None, state.results, launches=tuple(state.judge.launches))
     except WrongError as wrong:
         state.results.errors = wrong.errors or state.results.errors
         outcome = Outcome("invalid", str(wrong), state.results)

@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.model.bodies import Bodies
+from gravbench.model.interaction import Interaction
 from gravbench.model.record import Errors
 from gravbench.model.rounding import FLOOR, WORSE, unit
 from gravbench.model.variant import Dtype, Tolerance
-from gravbench.verifying.direct_sums import Sums
+from gravbench.toolkits.device_sums import DeviceSums
+from gravbench.verifying.direct_sums import Sums, direct_sums
 
 SCALE_FLOOR = 8.0
 """Roundings that all accelerations may be too large or too small by together."""
@@ -209,6 +212,20 @@ def limits_of(tolerance: Tolerance, sums: Sums, vectors: Vectors, dtype: Dtype, 
         factor * (FLOOR.rms * rounding + WORSE.rms * errors.error_magnitude_rms),
         factor * (SCALE_FLOOR * rounding + WORSE.rms * (together + chance)),
     )
+
+
+def reference_of(
+    interaction: Interaction,
+    bodies: Bodies,
+    rows: NDArray[np.int64],
+    dtype: Dtype,
+    tolerance: Tolerance,
+    device_sums: DeviceSums | None = None,
+) -> tuple[Reference, Limits]:
+    """Sum over some rows as ``direct_sums`` does; return what these are compared with, and the accepted errors."""
+    sums, vectors = direct_sums(interaction, bodies, rows, dtype, device_sums=device_sums), interaction.vectors()
+    limits = limits_of(tolerance, sums, vectors, dtype, interaction.tolerance)
+    return Reference(sums.exact, sums.magnitudes, vectors), limits
 
 
 def objection_to(errors: Errors, limits: Limits | Tolerance) -> str | None:

@@ -12,9 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.bodies import Bodies
+from gravbench.model.interaction import GRAVITY, Interaction
 
 HEAVY = 6
 """Bodies drawn to be heavy, beside the first and the last: together they have about half of the mass."""
+
+
+def drawn(bodies: Bodies, seed: int, drawing: int, interaction: Interaction) -> Bodies:
+    """Return the other bodies that the number of a drawing stands for: the same in every process that has the seed."""
+    return other_bodies(bodies, np.random.default_rng([seed, drawing]), near=interaction.name == GRAVITY)
 
 
 def other_bodies(bodies: Bodies, generator: np.random.Generator, *, near: bool) -> Bodies:

@@ -7,6 +7,7 @@ arithmetic, not of storing the initial conditions.
 from __future__ import annotations
 
 import math
+import secrets
 from functools import cached_property, lru_cache
 from time import perf_counter
 from typing import Any
@@ -22,9 +23,19 @@ from gravbench.model.variant import Dtype, Prepared, Tolerance
 from gravbench.toolkits import buffers
 from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.toolkits.interface import DeviceToolkit
-from gravbench.verifying.comparing import DEVIATIONS, Array, Limits, Reference, limits_of, objection_to, scale_objection
-from gravbench.verifying.direct_sums import Sums, direct_sums
-from gravbench.verifying.perturbed import other_bodies
+from gravbench.verifying.comparing import (
+    DEVIATIONS,
+    Array,
+    Limits,
+    Reference,
+    limits_of,
+    objection_to,
+    reference_of,
+    scale_objection,
+)
+from gravbench.verifying.direct_sums import Sums
+from gravbench.verifying.outside import OWN, Launch, handed_rows
+from gravbench.verifying.perturbed import drawn
 from gravbench.verifying.shared_sums import sums_over_all
 
 ALL_ROWS_UP_TO = 4096
@@ -41,6 +52,9 @@ MANY = 110
 """Launches in a row that are judged after all samples, so that one wrong in a hundred shows."""
 MANY_SECONDS, MANY_SECONDS_OF_FEW = 0.02, 0.3
 """After which no more of them follow; of up to ``ALL_ROWS_UP_TO`` bodies there is more time."""
+
+DIFFERING = 8
+"""Rows compared beside a sample: those that differ most from what another launch left and was right."""
 
 TOGETHER = 0.2
 """The part of a body's accepted error that may point the same way for all bodies, in the sum of forces."""
@@ -99,11 +113,12 @@ class Judge:
         *,
         most_rows: int = ALL_ROWS_UP_TO,
         device_sums: DeviceSums | None = None,
+        seed: int | None = None,
     ) -> None:
         """Compute nothing yet.
 
         Up to ``most_rows`` bodies all are compared. ``device_sums`` adds the reference up,
-        or the CPU.
+        or the CPU. Other bodies, and the rows that are handed over, are drawn from ``seed``, by default one of its own.
         """
         self.toolkit = toolkit
         self.prepared = prepared
@@ -113,13 +128,23 @@ class Judge:
         self.most_rows = most_rows
         self.device_sums = device_sums
         self.generator = np.random.default_rng()
+        self.seed = secrets.randbits(63) if seed is None else seed
+        self.drawing = OWN
+        """The number of the other bodies that were drawn last."""
+        self.launches: list[Launch] = []
+        """What is handed over to the judge outside."""
+        self.unequal = 0
+        """Launches that were right, and not to the last bit what another launch for the same bodies had left."""
         self.seconds = self.quickest = math.inf
         """What the last launch, and the quickest, took by the host's clock until everything on the device had ended."""
         self._unwritten: dict[bool, tuple[NDArray[Any], ...]] = {}
         self._right: tuple[NDArray[Any], Errors] | None = None
 
-    def verdict(self, *, quantiles: bool = True) -> tuple[Errors, str | None]:
+    def verdict(self, *, quantiles: bool = True, afresh: bool = True) -> tuple[Errors, str | None]:
         """Return the errors of what was launched last, and why that is wrong; None when it is right.
+
+        What is to the last bit as it was when it was right is right, if all bodies were compared then. Of a sample this
+        holds unless another is to be compared ``afresh``; what has changed since then is compared with it.
 
         No acceleration may be NaN or infinite, whether or not it is among the compared ones. Where several
         launches make a cycle, one whole cycle is launched and the mean of its accelerations is judged. Without
@@ -132,9 +157,14 @@ class Judge:
             judged = self._mean_of_a_cycle()
         rows = self._rows()
         compared_all = len(rows) == self.bodies.n
-        lasting = compared_all and self.bodies is self.own and cycle == 1
-        if lasting and self._right and np.array_equal(sums, self._right[0]):
-            return self._right[1], None
+        lasting = self.bodies is self.own and cycle == 1
+        if lasting and self._right:
+            if np.array_equal(sums, self._right[0]):
+                if compared_all or not afresh:
+                    return self._right[1], None
+            elif not compared_all:
+                rows = np.union1d(rows, _differing(sums, self._right[0]))
+                self.unequal += 1
         reference, limits = self._reference(rows)
         of_rows = sums if compared_all else sums[rows]
         errors, scale = reference.errors(of_rows, quantiles=quantiles)
@@ -182,6 +212,16 @@ class Judge:
         self.launch()
         return self.verdict(quantiles=False)
 
+    def hand_over(self, *, instead: bool = False) -> None:
+        """Hand over to the judge outside what was launched last, ``instead`` of what was handed over before it.
+
+        Where several launches make a cycle, one whole cycle is launched for that.
+        """
+        sums = buffers.sums(self.toolkit, self.prepared) if self.prepared.cycle == 1 else self._mean_of_a_cycle()
+        handed = np.ascontiguousarray(sums[handed_rows(self.own.n, self.seed)], self.toolkit.real)
+        drawing = OWN if self.bodies is self.own else self.drawing
+        self.launches[-1 if instead else len(self.launches) :] = [Launch(drawing, handed.tobytes())]
+
     def check_more(self) -> None:
         """Judge more launches of what was right at first: on other bodies, and several in a row.
 
@@ -210,7 +250,9 @@ class Judge:
         for turn in range(MANY):
             # Two in a row over other numbers, so that what is left out in every other launch shows.
             self.launch(None if turn % 3 == 2 else others)
-            check(self.verdict(quantiles=False), AFTER_TIMING)
+            check(self.verdict(quantiles=False, afresh=not turn), AFTER_TIMING)
+            if not self.generator.integers(turn + 2):  # so that each is as likely to be the one that is handed over
+                self.hand_over(instead=True)
             if perf_counter() - began > longest and (turn or self.quickest > QUICK):
                 break
 
@@ -223,6 +265,7 @@ class Judge:
         try:
             self._place(other, values)
             _, objection = self.launched()
+            self.hand_over()
         finally:
             self._place(self.own, self.values)
         if objection:
@@ -233,7 +276,8 @@ class Judge:
         return objection and f"right at first, but not after a launch on other bodies: {objection}"
 
     def _drawn(self) -> tuple[Bodies, tuple[NDArray[Any], ...]]:
-        other = other_bodies(self.own, self.generator, near=self.toolkit.interaction.name == GRAVITY)
+        self.drawing += 1
+        other = drawn(self.own, self.seed, self.drawing, self.toolkit.interaction)
         return other, buffers.host_bodies(self.toolkit, self.prepared, other)
 
     @cached_property
@@ -260,10 +304,7 @@ class Judge:
                 _reference_of_all(interaction, identified, self.dtype, self.device_sums),
                 _limits_of_all(self.tolerance, interaction, identified, self.dtype, self.device_sums),
             )
-        sums = direct_sums(interaction, self.bodies, rows, self.dtype, device_sums=self.device_sums)
-        vectors = interaction.vectors()
-        limits = limits_of(self.tolerance, sums, vectors, self.dtype, interaction.tolerance)
-        return Reference(sums.exact, sums.magnitudes, vectors), limits
+        return reference_of(interaction, self.bodies, rows, self.dtype, self.tolerance, self.device_sums)
 
     def _nothing_expected(self, reference: Reference) -> str | None:
         """Say that there is nothing to judge by: a kernel that computes nothing would be as right as any."""
@@ -299,6 +340,14 @@ class Judge:
             self.launch()
             total = total + buffers.sums(self.toolkit, self.prepared)
         return total / self.prepared.cycle
+
+
+def _differing(sums: NDArray[Any], right: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the rows that differ most."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.abs(sums - right).max(axis=1)
+    first = max(0, len(difference) - DIFFERING)
+    return np.argpartition(difference, first)[first:]
 
 
 class _Identified:
