@@ -27,6 +27,7 @@ from gravbench.toolkits.binaries import Binary
 from gravbench.toolkits.compile_cache import UnknownContentError, content, surroundings
 from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on_host
 from gravbench.toolkits.jobs import Image, Job
+from gravbench.toolkits.numba_ahead import link_time_code
 
 ENTRY = Entry(
     place=3, family="cuda", title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",),
@@ -47,7 +48,6 @@ def image(job: Job, architecture: str) -> Image:
         RuntimeError: numba.cuda is its simulator in this process.
     """
     from numba import cuda, typeof
-    from numba.cuda import dispatcher
 
     if is_simulated(cuda):
         raise RuntimeError("numba.cuda is its simulator, because NUMBA_ENABLE_CUDASIM is set")
@@ -55,21 +55,7 @@ def image(job: Job, architecture: str) -> Image:
 
     capability = _capability(architecture)
     kernel = job.source.module.numba_kernel(cuda, job.real, job.interaction, **job.constants)
-    asks = dispatcher.get_current_device
-    # What a kernel calls is compiled for the device in use, whatever the kernel is compiled for.
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
-    try:
-        code, _ = cuda.compile(
-            kernel.py_func,
-            tuple(map(typeof, job.arguments)),
-            fastmath=kernel.targetoptions["fastmath"],
-            device=False,
-            abi="numba",
-            cc=capability,
-            output="ltoir",
-        )
-    finally:
-        dispatcher.get_current_device = asks
+    code = link_time_code(kernel, [*map(typeof, job.arguments)], capability)
     linker = _Linker(cc=capability, lto=True)
     linker.add_ltoir(code)
     made = bytes(linker.complete().code)
