@@ -163,6 +163,7 @@ def _fault(answer: Mapping[str, Any]) -> Fault | None:
 
 def _sentence(file: str, refusal: str) -> str:
     """Return what Numba says of a kernel that it cannot compile: the reason, and the line."""
+    refusal = re.sub(r"\x1b\[\d*m", "", refusal)
     lines = [line.strip() for line in refusal.splitlines() if line.strip()]
     reason = next((line for line in lines if not line.startswith("Failed in")), "it gives no reason")
     places = re.findall(rf'File "{re.escape(file)}", line (\d+)|{re.escape(file)} \((\d+)\)', refusal)

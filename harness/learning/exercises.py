@@ -24,6 +24,8 @@ NAMES = (
     *("q_threads", "r_bodies", "pairs_once", "batched_sums", "tree_walk"),
 )
 """In the order in which they are done."""
+IN_NUMBA = NAMES[:7]
+"""Those that can be done in Numba CUDA, too."""
 FIGURE = re.compile(r"\{([^{}\n]+)\}")
 """In a page, a key of ``About.milliseconds``, or ``slots of VARIANT``."""
 

@@ -1,0 +1,45 @@
+"""gravbench entry
+kernels:
+  - {name: q_threads, grid: 'ceil_div(n, P)', block: [P, Q], arguments: [bodies, accelerations, n, eps2]}
+constants: {P: 32, Q: 1, UNROLL: 8}
+arrays: {bodies: bodies, accelerations: accelerations}
+"""
+
+import numpy as np
+from numba import cuda
+from numba.cuda.libdevice import rsqrtf
+
+from gravbench.variants.common.body import load_row, store_row
+
+# One load, or one store, of 16 bytes for a row of four numbers: load4(array, k) and store4(array, k, numbers).
+load4, store4 = load_row(cuda, 4, 4), store_row(cuda, 4)
+ZERO = np.float32(0)
+
+
+@cuda.jit(device=True, fastmath=True)
+def interact(a, i, j, eps2):
+    """Add to a what body j does to body i, and return it: a body is x, y, z and mass."""
+    dx, dy, dz = j[0] - i[0], j[1] - i[1], j[2] - i[2]
+    inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)))
+    strength = j[3] * inverse * inverse * inverse
+    return a[0] + strength * dx, a[1] + strength * dy, a[2] + strength * dz
+
+
+# One thread for each body, in blocks of P x Q with Q = 1. Your part: let Q threads share the work on a body.
+@cuda.jit(fastmath=True)
+def q_threads(bodies, accelerations, n, eps2):
+    tile = cuda.shared.array((P, 4), np.float32, 16)
+    x = cuda.threadIdx.x
+    i = cuda.blockIdx.x * P + x
+    self = load4(bodies, min(i, n - 1))
+    a = (ZERO, ZERO, ZERO)
+    for first in range(0, n, P):
+        # A body without mass adds nothing.
+        store4(tile, x, load4(bodies, first + x) if first + x < n else (ZERO, ZERO, ZERO, ZERO))
+        cuda.syncthreads()
+        for k in range(np.uint32(0), np.uint32(P), np.uint32(UNROLL)):
+            for turn in range(np.uint32(UNROLL)):
+                a = interact(a, self, load4(tile, k + turn), eps2)
+        cuda.syncthreads()
+    if i < n:
+        store4(accelerations, i, a)

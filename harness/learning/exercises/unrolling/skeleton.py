@@ -1,0 +1,44 @@
+"""gravbench entry
+kernels:
+  - {name: unrolling, grid: 'ceil_div(n, P)', block: P, arguments: [bodies, accelerations, n, eps2]}
+constants: {P: 128, UNROLL: 8}
+arrays: {bodies: bodies, accelerations: accelerations}
+"""
+
+import numpy as np
+from numba import cuda
+from numba.cuda.libdevice import rsqrtf
+
+from gravbench.variants.common.body import load_row, store_row
+
+# One load, or one store, of 16 bytes for a row of four numbers: load4(array, k) and store4(array, k, numbers).
+load4, store4 = load_row(cuda, 4, 4), store_row(cuda, 4)
+ZERO = np.float32(0)
+
+
+@cuda.jit(device=True, fastmath=True)
+def interact(a, i, j, eps2):
+    """Add to a what body j does to body i, and return it: a body is x, y, z and mass."""
+    dx, dy, dz = j[0] - i[0], j[1] - i[1], j[2] - i[2]
+    inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)))
+    strength = j[3] * inverse * inverse * inverse
+    return a[0] + strength * dx, a[1] + strength * dy, a[2] + strength * dz
+
+
+# The loop over a tile counts, compares and jumps in each turn. Your part: unroll it.
+@cuda.jit(fastmath=True)
+def unrolling(bodies, accelerations, n, eps2):
+    tile = cuda.shared.array((P, 4), np.float32, 16)
+    t = cuda.threadIdx.x
+    i = cuda.blockIdx.x * P + t
+    self = load4(bodies, min(i, n - 1))
+    a = (ZERO, ZERO, ZERO)
+    for first in range(0, n, P):
+        if first + t < n:
+            store4(tile, t, load4(bodies, first + t))
+        cuda.syncthreads()
+        for k in range(min(P, n - first)):
+            a = interact(a, self, load4(tile, k), eps2)
+        cuda.syncthreads()
+    if i < n:
+        store4(accelerations, i, a)
