@@ -24,7 +24,8 @@ def pages() -> dict[str, str]:
 
 def page(of_exercise: Exercise) -> str:
     """Return the page of an exercise."""
-    return of_exercise.page + BEGIN.format(name=of_exercise.name, hints=len(of_exercise.about.hints))
+    in_numba = f"\n{of_exercise.in_numba}" if of_exercise.in_numba else ""
+    return of_exercise.page + in_numba + BEGIN.format(name=of_exercise.name, hints=len(of_exercise.about.hints))
 
 
 def table() -> str:

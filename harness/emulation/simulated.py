@@ -29,7 +29,7 @@ ROOM = 1 << 20
 """Bytes of an answer beside the arrays, and of what a kernel prints."""
 MODULES = ("gravbench.variants.common.body", "gravbench.toolkits.numba_ahead")
 """What kernels read and write rows by, and what compiles them: the program loads both from their files."""
-INSTALL = "install it with: pip install 'gravbench[explain-numba]'"
+INSTALL = "install it with: pip install 'gravbench[numba-cuda]'"
 FAULTS = ("race", "barrier", "bounds", "crash")
 """Kinds that the program finds."""
 
@@ -135,7 +135,7 @@ def _run(
     readable = [PROGRAM, *files, *packages, *python_files()]
     room = ROOM + sum(map(len, contents))
     bounds = Limits(limits.seconds, limits.memory_bytes, 1, max(room, limits.file_bytes), limits.threads)
-    command = [Path(sys.executable), "-I", PROGRAM, *packages]
+    command: list[str | Path] = [Path(sys.executable), "-I", PROGRAM, *packages]
     return run_confined(command, stdin=head.encode() + b"\n" + b"".join(contents), readable=readable, limits=bounds)
 
 
@@ -154,11 +154,13 @@ def _fault(answer: Mapping[str, Any]) -> Fault | None:
     facts = answer.get("fault")
     if not isinstance(facts, dict):
         return None
-    numbers = [number if type(number := facts.get(key)) is int else None for key in ("line", "thread", "block")]
-    kind = facts.get("kind")
-    return Fault(
-        kind if kind in FAULTS else "crash", shortened(str(facts.get("sentence")), MOST_OF_ERROR), *numbers, ""
-    )
+    kind, sentence = facts.get("kind"), shortened(str(facts.get("sentence")), MOST_OF_ERROR)
+
+    def number(key: str) -> int | None:
+        return value if type(value := facts.get(key)) is int else None
+
+    known = kind if isinstance(kind, str) and kind in FAULTS else "crash"
+    return Fault(known, sentence, number("line"), number("thread"), number("block"), "")
 
 
 def _sentence(file: str, refusal: str) -> str:

@@ -10,7 +10,7 @@ from gravbench.judging.cost import ARCHITECTURE
 from gravbench.judging.judged import Costed, Judged
 from gravbench.judging.judged import as_json as judgement_json
 from gravbench.learning.checking import Checked
-from gravbench.learning.exercises import Exercise, exercises
+from gravbench.learning.exercises import IN_NUMBA, Exercise, exercises
 from gravbench.learning.grading import Compared, compared
 from gravbench.learning.progress import Progress, Verdict, Work
 from gravbench.learning.thresholds import Limits
@@ -26,6 +26,10 @@ WORDS: dict[Verdict | None, str] = {
 BEGINNINGS: dict[Verdict, str] = {"wrong": "Wrong because", "right": "Right, but", "good": "Right, and"}
 COLOURS: dict[Verdict, str] = {"wrong": "red", "right": "yellow", "good": "green"}
 BY_COUNTS = f"Graded by what is counted in the machine code for {ARCHITECTURE}, not by time."
+IN_NUMBA_CHOSEN = " --toolkit numba"
+"""What the commands of an exercise end with that is done in Numba CUDA."""
+INSTALLED = "install"
+"""A word of reasons that go away when something is installed."""
 DISAGREE = "What is counted and the time say different things; the text of the exercise may say why."
 
 
@@ -93,13 +97,17 @@ def _columns(checked: Checked) -> Sequence[Column[Compared]]:
 def next_after(checked: Checked, work: Work) -> str:
     """Name the next step after a check."""
     name, file = checked.exercise.name, checked.entry.path
+    choice = IN_NUMBA_CHOSEN if checked.entry.is_python else ""
     if checked.verdict == "good":
         following = checked.exercise.next_name
-        return f"Next: gravbench learn start {following}" if following else next_in_list(Progress())
-    if checked.not_counted:
-        return f"Next: pip install 'gravbench[explain]', and again: gravbench learn check {file}"
-    hint = f"gravbench learn hint {name}" if work.hints < len(checked.exercise.about.hints) else ""
-    help_words = f"; for help: {hint}" if hint else f"; our solution: gravbench learn show {name} --solution"
+        if following not in IN_NUMBA:
+            choice = ""
+        return f"Next: gravbench learn start {following}{choice}" if following else next_in_list(Progress())
+    if checked.not_counted and INSTALLED in checked.not_counted:
+        extra = "numba-cuda" if checked.entry.is_python else "explain"
+        return f"Next: pip install 'gravbench[{extra}]', and again: gravbench learn check {file}"
+    hint = f"gravbench learn hint {name}{choice}" if work.hints < len(checked.exercise.about.hints) else ""
+    help_words = f"; for help: {hint}" if hint else f"; our solution: gravbench learn show {name} --solution{choice}"
     return f"Next: change it, and again: gravbench learn check {file}{help_words}"
 
 
