@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gravbench.emulation.emulated import Emulated, Launch, unsaid
 from gravbench.emulation.programs import Fault
-from gravbench.errors import InputError, shortened
+from gravbench.errors import InputError, printable, shortened
 from gravbench.sandbox.compilers import MOST_OF_ERROR, existing, python_files
 from gravbench.sandbox.confined import Ended, Limits, run_confined
 
@@ -154,7 +154,7 @@ def _fault(answer: Mapping[str, Any]) -> Fault | None:
     facts = answer.get("fault")
     if not isinstance(facts, dict):
         return None
-    kind, sentence = facts.get("kind"), shortened(str(facts.get("sentence")), MOST_OF_ERROR)
+    kind, sentence = facts.get("kind"), printable(shortened(str(facts.get("sentence")), MOST_OF_ERROR))
 
     def number(key: str) -> int | None:
         return value if type(value := facts.get(key)) is int else None
@@ -170,7 +170,7 @@ def _sentence(file: str, refusal: str) -> str:
     reason = next((line for line in lines if not line.startswith("Failed in")), "it gives no reason")
     places = re.findall(rf'File "{re.escape(file)}", line (\d+)|{re.escape(file)} \((\d+)\)', refusal)
     at = f" in line {next(filter(None, places[-1]))}" if places else ""
-    return f"Numba refuses it{at}: {shortened(reason, MOST_OF_ERROR)}"
+    return f"Numba refuses it{at}: {printable(shortened(reason, MOST_OF_ERROR))}"
 
 
 def _packages() -> tuple[Path, ...]:
