@@ -1,4 +1,4 @@
-"""The course in Numba CUDA: exercises are failed and passed, mistakes are recognized, and no kernel leaves the sandbox."""
+"""The course in Numba CUDA: exercises are failed and passed, mistakes recognized, and no kernel leaves the sandbox."""
 
 import json
 import re

@@ -99,7 +99,7 @@ class Exercise:
         """Return a short solution, in CUDA C one that is as good as the rung."""
         return self._text(f"solution{STORED[self._checked(ending)]}")
 
-    def hints(self, ending: str) -> list[str]:
+    def hints(self, ending: str = CUDA_C) -> list[str]:
         """Return its hints."""
         return self.about.hints_numba if self._checked(ending) == PYTHON else self.about.hints
 
