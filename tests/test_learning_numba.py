@@ -209,6 +209,10 @@ def test_without_a_compiler_a_right_kernel_is_right_and_not_counted(tmp_path, mo
     assert code == 1
     assert "Right, but its cost could not be counted here." in flat(said)
     assert "pip install 'gravbench[numba-cuda]'" in flat(said)
+    assert (
+        "Next: gravbench learn start threads --toolkit numba"
+        in command("learn", "--progress", tmp_path / "progress.json")[1]
+    )
 
 
 def test_a_student_begins_in_numba_and_gets_hints_and_the_solution_in_it(tmp_path, monkeypatch):

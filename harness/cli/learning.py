@@ -106,7 +106,7 @@ def check(
     from gravbench.judging.emulating import EmulatedLauncher
     from gravbench.judging.entry import MOST_BYTES
     from gravbench.learning import checking, shown
-    from gravbench.learning.exercises import exercise, of_file
+    from gravbench.learning.exercises import ending_of, exercise, of_file
     from gravbench.learning.progress import attempt, changing
     from gravbench.learning.thresholds import thresholds as read_thresholds
     from gravbench.learning.timing_beside import times_beside
@@ -128,7 +128,7 @@ def check(
         checked = replace(checked, verdict="wrong", sentence=f"on {beside.device}, {beside.wrong}")
     with changing(_path(progress)) as known:
         work = known.of(of_exercise.name)
-        work.attempts.append(attempt(text, checked.verdict, checked.sentence))
+        work.attempts.append(attempt(text, checked.verdict, checked.sentence, ending_of(file)))
     if as_json:
         typer.echo(json.dumps(shown.as_json(checked, limits, work, beside), indent=2))
     else:

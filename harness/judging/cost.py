@@ -90,7 +90,9 @@ def cost_of(entry: Entry) -> Cost:
         raise RefusedError(str(error)) from error
     except InputError as error:
         raise NoCostError(str(error)) from error
-    raise NoCostError("no loop with a reciprocal square root is there, by which an interaction is known")
+    raise NoCostError(
+        "no loop with a reciprocal square root, such as rsqrtf(x), is there, by which an interaction is known"
+    )
 
 
 def _by_nvrtc(entry: Entry) -> Compiled:

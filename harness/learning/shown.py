@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gravbench.judging.cost import ARCHITECTURE
+from gravbench.judging.entry import PYTHON
 from gravbench.judging.judged import Costed, Judged
 from gravbench.judging.judged import as_json as judgement_json
 from gravbench.learning.checking import Checked
@@ -15,6 +16,7 @@ from gravbench.learning.grading import Compared, compared
 from gravbench.learning.progress import Progress, Verdict, Work
 from gravbench.learning.thresholds import Limits
 from gravbench.learning.timing_beside import AS_FAST, Beside
+from gravbench.model.stem_code import CUDA_C
 from gravbench.report.section import Column, Part, Section, Table
 
 WORDS: dict[Verdict | None, str] = {
@@ -54,8 +56,10 @@ def next_in_list(progress: Progress) -> str:
     for each in exercises():
         work = progress.exercises.get(each.name, Work())
         if work.best != "good":
-            begun = f"gravbench learn check {each.name}.cu"
-            return f"Next: {begun if work.attempts else f'gravbench learn start {each.name}'}"
+            ending = progress.ending if progress.ending in each.endings else CUDA_C
+            if work.attempts:
+                return f"Next: gravbench learn check {each.name}{ending}"
+            return f"Next: gravbench learn start {each.name}{IN_NUMBA_CHOSEN if ending == PYTHON else ''}"
     return "All exercises are done. To measure kernels of your own: gravbench new my_kernel"
 
 
