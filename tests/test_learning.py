@@ -60,7 +60,7 @@ def checked(name, text, file=None):
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in NAMES]
 )
 def test_a_skeleton_is_not_good_enough_and_our_solution_is(name):
-    of_skeleton, of_solution = checked(name, exercise(name).skeleton), checked(name, exercise(name).solution)
+    of_skeleton, of_solution = checked(name, exercise(name).skeleton()), checked(name, exercise(name).solution())
     assert of_skeleton.verdict != "good", of_skeleton.sentence
     assert of_solution.verdict == "good", of_solution.sentence
     assert exercise(name).time_of_rung in of_solution.sentence
@@ -121,7 +121,7 @@ def card(tmp_path, monkeypatch):
 
 @graded
 def test_on_a_gpu_a_submission_is_timed_beside_its_rung(card):
-    right = checked("threads", exercise("threads").solution)
+    right = checked("threads", exercise("threads").solution())
     beside = times_beside(right, card, 300)
     assert beside.ratio > 0
     assert re.fullmatch(
@@ -146,7 +146,7 @@ def test_on_a_gpu_a_submission_is_timed_beside_its_rung(card):
 
 @graded
 def test_what_is_wrong_only_while_it_is_timed_is_wrong(card):
-    right = checked("threads", exercise("threads").solution)
+    right = checked("threads", exercise("threads").solution())
     begin = "static int threads_so_far; const bool is_late = threads_so_far++ > 9000;\n    const int i ="
     text = right.entry.text.replace("const int i =", begin).replace("az[i] = sum_z;", "az[i] = is_late ? 0 : sum_z;")
     assert "is_late ? 0" in text
@@ -166,7 +166,7 @@ def test_slots_on_pages_are_those_of_the_machine_code():
 
 
 def test_a_head_that_asks_for_other_rules_is_refused():
-    solution = exercise("tiles").solution
+    solution = exercise("tiles").solution()
     for old, new, said in (
         ("arrays:", "error: 0.1\narrays:", "error is 0.1; accepted: no such key"),
         ("arrays:", "precision: float64\narrays:", "precision is float64; accepted: float32"),
@@ -197,8 +197,8 @@ def test_a_student_gets_a_skeleton_an_answer_hints_and_then_the_solution(tmp_pat
     assert first.startswith("1. ")
     assert "2. " not in first
     assert "2. " in second
-    assert command("learn", "show", "wide_load", "--solution", *kept) == (0, exercise("wide_load").solution)
-    Path("wide_load.cu").write_text(exercise("wide_load").solution, "utf-8")
+    assert command("learn", "show", "wide_load", "--solution", *kept) == (0, exercise("wide_load").solution())
+    Path("wide_load.cu").write_text(exercise("wide_load").solution(), "utf-8")
     code, said = command("learn", "check", "wide_load.cu", "--json", *kept)
     result = json.loads(said)
     assert (code, result["verdict"], result["attempts"], result["hints"]) == (0, "good", 2, 2)
@@ -216,7 +216,7 @@ def test_stricter_thresholds_of_a_teacher_replace_those_that_they_name(tmp_path)
     file.write_text("exercises:\n  tiles: {slots: 1.02}\n", "utf-8")
     assert thresholds(file).of("tiles") == thresholds().of("tiles") | {"slots": 1.02}
     assert thresholds(file).of("unrolling") == thresholds().of("unrolling")
-    (tmp_path / "tiles.cu").write_text(exercise("tiles").solution, "utf-8")
+    (tmp_path / "tiles.cu").write_text(exercise("tiles").solution(), "utf-8")
     words = ["learn", "check", tmp_path / "tiles.cu", "--progress", tmp_path / "progress.json", "--thresholds", file]
     code, said = command(*words)
     assert code == 1
@@ -285,11 +285,11 @@ def test_a_mistake_on_the_command_line_is_one_sentence(tmp_path, monkeypatch, wo
 
 
 def test_texts_with_other_names_comments_and_constants_are_nearly_the_same():
-    solution, skeleton = exercise("r_bodies").solution, exercise("r_bodies").skeleton
+    solution, skeleton = exercise("r_bodies").solution(), exercise("r_bodies").skeleton()
     renamed = solution.replace("self", "mine").replace("R: 4", "R: 8").replace("// and i + P", "// something else")
     other = (ROOT / "tests" / "learn" / "r_bodies" / "indices_not_constant.cu").read_text("utf-8")
     assert renamed != solution
-    pairs = similar({"ann": solution, "bob": renamed, "eve": exercise("q_threads").solution}, [skeleton])
+    pairs = similar({"ann": solution, "bob": renamed, "eve": exercise("q_threads").solution()}, [skeleton])
     assert [(pair.first, pair.second, pair.similarity) for pair in pairs] == [("ann", "bob", 1.0)]
     assert similar({"ann": skeleton, "bob": skeleton}, [skeleton]) == [], "what all were given is nobody's"
     assert similar({"ann": solution, "bob": other}, [skeleton])[0].similarity < 1
@@ -298,8 +298,8 @@ def test_texts_with_other_names_comments_and_constants_are_nearly_the_same():
 @graded
 def test_a_class_is_one_table_and_a_page(tmp_path):
     submissions = {
-        "ann/tiles.cu": exercise("tiles").solution,
-        "bob/tiles.cu": exercise("tiles").solution.replace("first", "begin"),
+        "ann/tiles.cu": exercise("tiles").solution(),
+        "bob/tiles.cu": exercise("tiles").solution().replace("first", "begin"),
         "eve/tiles.cu": (ROOT / "tests" / "learn" / "tiles" / "early_return.cu").read_text("utf-8"),
         "eve/notes.cu": "// not a submission",
         "joe/tiles.cu": "not an entry",
@@ -328,7 +328,7 @@ def test_a_class_is_one_table_and_a_page(tmp_path):
 
 @graded
 def test_what_no_gpu_could_run_is_wrong_though_the_emulator_runs_it():
-    text = exercise("tiles").solution.replace("float4 tile[P]", "float4 tile[64 * P]")
+    text = exercise("tiles").solution().replace("float4 tile[P]", "float4 tile[64 * P]")
     graded_text = checked("tiles", text)
     assert graded_text.verdict == "wrong"
     assert "262,152 bytes of shared memory; accepted: up to 49,152" in graded_text.sentence
@@ -340,7 +340,7 @@ def test_what_cannot_be_counted_is_said_with_what_to_install(tmp_path, monkeypat
     from gravbench.judging import cost
 
     monkeypatch.setattr(cost, "missing", lambda: "nvdisasm is not installed")
-    (tmp_path / "tiles.cu").write_text(exercise("tiles").solution, "utf-8")
+    (tmp_path / "tiles.cu").write_text(exercise("tiles").solution(), "utf-8")
     code, said = command("learn", "check", tmp_path / "tiles.cu", "--progress", tmp_path / "progress.json")
     assert code == 1
     assert "not counted: nvdisasm is not installed" in flat(said)
@@ -349,5 +349,5 @@ def test_what_cannot_be_counted_is_said_with_what_to_install(tmp_path, monkeypat
 
 def test_skeletons_and_solutions_are_entries():
     for each in exercises():
-        assert each.skeleton.startswith("/* gravbench entry\n")
-        assert each.solution.startswith("/* gravbench entry\n")
+        assert each.skeleton().startswith("/* gravbench entry\n")
+        assert each.solution().startswith("/* gravbench entry\n")

@@ -71,7 +71,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/jzfmm.py": "8e23c344",
         "toolkits/mlir.py": "2e4f8423",
         "toolkits/mojo.py": "80016ec2",
-        "toolkits/numba.py": "f1d208b5",
+        "toolkits/numba.py": "ac73ae3d",
         "toolkits/parts.py": "6134496c",
         "toolkits/pycuda.py": "0ffd3ef5",
         "toolkits/several.py": "b83a002f",

@@ -31,7 +31,10 @@ def pages() -> dict[str, str]:
 
 def page(of_exercise: Exercise) -> str:
     """Return the page of an exercise."""
-    text = of_exercise.page + BEGIN.format(name=of_exercise.name, hints=len(of_exercise.about.hints))
+    text = of_exercise.page
+    if of_exercise.in_numba:
+        text += f"\n{of_exercise.in_numba}"
+    text += BEGIN.format(name=of_exercise.name, hints=len(of_exercise.about.hints))
     if isinstance(of_exercise.about.wgsl, InWgsl):
         text += IN_BROWSER.format(page=LIVE_PAGE, name=of_exercise.name)
     return text

@@ -64,6 +64,8 @@ def judge_entry(
     from gravbench.report.terminal.sections import render_sections
 
     entry = read(file)
+    if entry.is_python:
+        raise InputError(f"{file}: Python is neither judged nor ranked; accepted: gravbench learn check {file}")
     against = _rung(rung or entry.head.rung, "--rung" if rung else f"{file}: rung")
     sizes = _sizes(n) if n is not None else None
     if emulate and (ignored := [name for name, value in (("--device", device), ("--beside", beside)) if value]):

@@ -170,7 +170,7 @@ def _read(ended: Ended, program: Program, returned: Mapping[str, NDArray[np.gene
     match = END.fullmatch(text)
     sizes = sum(array.nbytes for array in returned.values())
     if not match or len(content) != int(match[2]) + sizes:
-        return Emulated({}, _unsaid(ended), 0.0)
+        return Emulated({}, unsaid(ended), 0.0)
     printed, at = content[: int(match[2])].decode(errors="replace"), int(match[2])
     results = {}
     for name, array in returned.items():
@@ -179,7 +179,7 @@ def _read(ended: Ended, program: Program, returned: Mapping[str, NDArray[np.gene
     return Emulated(results, None, float(match[1]), printed)
 
 
-def _unsaid(ended: Ended) -> Fault:
+def unsaid(ended: Ended) -> Fault:
     """Return the fault of a program that ended without saying why."""
     if "did not end" in ended.reason:
         return Fault("time", f"the program was ended: {ended.reason}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from gravbench.emulation.emulated import Launch, emulate
 from gravbench.emulation.programs import Fault
+from gravbench.emulation.simulated import simulate
 from gravbench.judging.calls import Call
 from gravbench.judging.entry import Entry
 from gravbench.judging.launching import Answer, accelerations_of, arrays_of, calls_of, changed, suffixed
@@ -18,13 +19,15 @@ from gravbench.sandbox.confined import Limits
 
 LIMITS = Limits(seconds=60, memory_bytes=2 << 30, processes=1, file_bytes=1 << 30)
 """Of the launches for one number of bodies."""
+SIMULATING = Limits(seconds=60, memory_bytes=4 << 30, processes=1, file_bytes=64 << 20, threads=1100)
+"""The same in Numba's simulator, which has a thread of Python for each thread of a block."""
 ASSEMBLY = re.compile(r"\basm\b")
 NO_INSTRUCTION = re.compile(r'asm\s*(?:volatile\s*)?\(\s*""\s*:[^"]*(?:"[^"]*"[^"]*)*\)\s*')
 """Assembly without an instruction, which only keeps the compiler from moving numbers."""
 
 
 class EmulatedLauncher:
-    """Runs entries by ``gravbench.emulation``."""
+    """Runs entries by ``gravbench.emulation``: those in Numba CUDA in Numba's simulator."""
 
     description: ClassVar[str] = "Emulated on the processor, thread by thread"
 
@@ -32,22 +35,27 @@ class EmulatedLauncher:
         """Return what was computed, or the fault that the emulator found.
 
         Raises:
-            InputError: g++ is missing, or the system is not Linux.
+            InputError: g++ or Numba is missing, or the system is not Linux.
         """
         arrays = arrays_of(entry, bodies)
         turns = range(len(bodies))
         inputs, outputs = (
             [suffixed(name, turn) for turn in turns for name in names] for names in (entry.inputs, entry.outputs)
         )
-        emulated = emulate(
-            without_idle_assembly(entry.text),
-            {name: str(value) for name, value in entry.defines.items()},
-            arrays,
-            [*inputs, *outputs],
-            [Launch(*call[:4], _typed(entry, call)) for call in calls_of(entry, bodies)],
-            limits=LIMITS,
-            poison_outputs=False,
-        )
+        launches = [Launch(*call[:4], _typed(entry, call)) for call in calls_of(entry, bodies)]
+        if entry.is_python:
+            name = entry.path.name
+            emulated = simulate(name, entry.text, entry.defines, arrays, inputs, launches, limits=SIMULATING)
+        else:
+            emulated = emulate(
+                without_idle_assembly(entry.text),
+                {name: str(value) for name, value in entry.defines.items()},
+                arrays,
+                [*inputs, *outputs],
+                launches,
+                limits=LIMITS,
+                poison_outputs=False,
+            )
         if emulated.fault is not None:
             return Answer([], emulated.fault)
         if sentence := changed(inputs, arrays, emulated.arrays):

@@ -1,6 +1,7 @@
 """An entry: one file of device code whose head, a comment, says as data how it is launched.
 
-Nothing of an entry is executed here. The head is YAML; every mistake in it is a sentence with the file and the line.
+Kernels in Numba CUDA, whose head is the docstring of the file, are for the course alone. Nothing of an entry is
+executed here. The head is YAML; every mistake in it is a sentence with the file and the line.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from gravbench.config.document import Document, parsed, shown, text_of
 from gravbench.config.settings import ACCEPTED as ACCEPTED_VALUES
 from gravbench.config.settings import of_value
 from gravbench.errors import InputError, Mistakes, nearest
+from gravbench.judging import python_text
 from gravbench.judging.calls import Call
 from gravbench.judging.expressions import ACCEPTED, Expression
 from gravbench.model.variant import Dtype
 from gravbench.model.wgsl import SUFFIX
 
+PYTHON = ".py"
+"""The ending of kernels in Numba CUDA."""
 BEGIN, END = "/* gravbench entry", "*/"
+BEGIN_PYTHON, END_PYTHON = '"""gravbench entry', '"""'
 MOST_BYTES = 256 * 1024
 """Of the file of an entry."""
 MOST_KERNELS, MOST_ARGUMENTS, MOST_CONSTANTS, MOST_ARRAYS = 8, 32, 64, 32
@@ -51,6 +56,8 @@ NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _DECLARATION = {False: re.compile(r"\b__global__\b"), True: re.compile(r"\bfn\b")}
 """What stands before the name of a kernel in CUDA C, and of an entry point in WGSL."""
+KINDS = {SUFFIX: "@compute entry point", PYTHON: "function with @cuda.jit"}
+"""What a kernel is called in another language than CUDA C, by the ending of its file."""
 
 
 def _name(value: object) -> object:
@@ -148,13 +155,18 @@ class Entry:
 
     @property
     def is_wgsl(self) -> bool:
-        """Whether it is WGSL, which a device of WebGPU runs; else it is CUDA C."""
+        """Whether it is WGSL, which a device of WebGPU runs."""
         return self.path.suffix == SUFFIX
 
     @property
     def toolkit(self) -> str:
         """The toolkit whose devices run it."""
         return "wgpu" if self.is_wgsl else "cupy"
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is Numba CUDA, which nothing runs but the simulator of the course; else, or WGSL, it is CUDA C."""
+        return self.path.suffix == PYTHON
 
     @property
     def with_constants(self) -> str:
@@ -257,10 +269,10 @@ def entry_of(path: Path, text: str) -> Entry:
     head = _validated(document)
     mistakes = Mistakes()
     _check_names(head, document, mistakes)
-    in_wgsl = path.suffix == SUFFIX
-    if in_wgsl and head.precision != "float32":
-        raise InputError(f"{path}: precision is {head.precision}; accepted for WGSL: float32")
-    kernels = kernels_of(text, in_wgsl)
+    if path.suffix in KINDS and head.precision != "float32":
+        language = "WGSL" if path.suffix == SUFFIX else "Numba"
+        raise InputError(f"{path}: precision is {head.precision}; accepted for {language}: float32")
+    kernels = python_text.kernels(path, text) if path.suffix == PYTHON else kernels_of(text, path.suffix == SUFFIX)
     launches = [
         launch
         for number, kernel in enumerate(head.kernels)
@@ -290,12 +302,13 @@ def kernels_of(text: str, in_wgsl: bool) -> list[str]:
 
 def _document(path: Path, text: str) -> Document:
     """Read the YAML of the head, each line at its place in the file."""
-    accepted = f"a file that begins with {BEGIN}, keys and values, and {END}"
+    first, last = (BEGIN_PYTHON, END_PYTHON) if path.suffix == PYTHON else (BEGIN, END)
+    accepted = f"a file that begins with {first}, keys and values, and {last}"
     begin = text.lstrip().partition("\n")[0].rstrip()
-    if begin != BEGIN:
+    if begin != first:
         raise InputError(f"{path}: begins with {shown(begin)}; accepted: {accepted}")
-    start = text.index(BEGIN) + len(BEGIN)
-    end = text.find(END, start)
+    start = text.index(first) + len(first)
+    end = text.find(last, start)
     if end < 0:
         raise InputError(f"{path}: the head has no end; accepted: {accepted}")
     return parsed(path, "\n" * text.count("\n", 0, start) + text[start:end], keys="kernels and arrays")
@@ -377,7 +390,7 @@ def _launch(
         where = document.where(location)
         if kernel.name not in defined:
             accepted = nearest(kernel.name, list(dict.fromkeys(defined)))
-            kind = "@compute entry point" if document.path.suffix == SUFFIX else 'extern "C" __global__ kernel'
+            kind = KINDS.get(document.path.suffix, 'extern "C" __global__ kernel')
             raise InputError(f"{where}: the file has no {kind} {kernel.name}; {accepted}")
         numbers = {
             "grid": [expression(written, "grid") for written in kernel.grid],

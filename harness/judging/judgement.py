@@ -36,6 +36,8 @@ LAUNCHES = 3
 """On other bodies each, one after another in one process."""
 MOST_BODIES = 8192
 SMALL, USUAL = 33, 1000
+USUAL_SIMULATED, MOST_SIMULATED = 257, 513
+"""Numba's simulator is slow: fewer bodies, and beyond ``MOST_SIMULATED`` a single launch."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,9 @@ class Judgement:
 def usual_sizes(entry: Entry) -> list[int]:
     """Return the numbers of bodies that an entry is judged at: one, a warp and one, a whole block, a ragged end."""
     threads = max(entry.threads(n) for n in (1, USUAL))
+    if entry.is_python:
+        ragged = 2 * threads + 1 if 2 * threads < MOST_SIMULATED else threads + 1
+        return sorted({1, SMALL, *([threads] if threads < MOST_SIMULATED else []), max(USUAL_SIMULATED, ragged)})
     return sorted({1, SMALL, threads, max(USUAL, 2 * threads + 1)})
 
 
@@ -147,6 +152,8 @@ def bodies_of(n: int, seed: int) -> list[Bodies]:
 
 def _judged(entry: Entry, launcher: Launcher, n: int, tolerance: Tolerance, seed: int) -> Sized:
     sets = bodies_of(n, seed)
+    if entry.is_python:
+        sets = sets[: 2 if n <= MOST_SIMULATED else 1]
     answer = launcher.run(entry, sets)
     if answer.fault is not None:
         return Sized(n, None, None, fault=answer.fault)

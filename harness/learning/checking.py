@@ -12,10 +12,11 @@ from gravbench.judging.entry import Entry, entry_of
 from gravbench.judging.export import exported
 from gravbench.judging.judgement import Judgement, Sized, judge, usual_sizes
 from gravbench.judging.launching import Launcher
-from gravbench.learning.exercises import Exercise, exercise
+from gravbench.learning.exercises import Exercise, ending_of, exercise
 from gravbench.learning.grading import Counted, Difference, counted, differences, not_mutual
 from gravbench.learning.progress import Verdict
 from gravbench.learning.thresholds import Limits
+from gravbench.model.stem_code import CUDA_C
 from gravbench.model.variant import discover
 
 UNEXPLAINED = "no known mistake explains it"
@@ -59,7 +60,7 @@ def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher
         return Checked(of_exercise, entry, judgement, "wrong", why_wrong(judgement))
     try:
         cost = cost_of(entry)
-        rung = rung_of(of_exercise.name)
+        rung = rung_of(of_exercise.name, ending_of(path))
     except RefusedError as error:
         return Checked(of_exercise, entry, judgement, "wrong", f"it does not compile for a GPU: {error}")
     except NoCostError as error:
@@ -73,26 +74,28 @@ def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher
             of_exercise, entry, judgement, "right", claim or beyond_limits[0].sentence, beyond_limits, counts, rung
         )
     called = "which" if rung.name == of_exercise.about.rung else f"and {of_exercise.about.rung}"
+    called += " in CUDA C" if entry.is_python else ""
     sentence = f"as good as {rung.name}, {called} takes {of_exercise.time_of_rung}"
     return Checked(of_exercise, entry, judgement, "good", sentence, (), counts, rung)
 
 
-def rung_entry(name: str) -> Entry:
-    """Return the rung of an exercise as an entry; our solution stands for a variant that cannot be written as one."""
+def rung_entry(name: str, ending: str = CUDA_C) -> Entry:
+    """Return the rung of an exercise as an entry; our solution stands for what cannot be written as one."""
     of_name = exercise(name)
     variant = discover()[of_name.about.rung]
-    called, text = (variant.name, exported(variant)) if not variant.approximates else ("our solution", of_name.solution)
-    return entry_of(Path(f"{called}.cu"), text)
+    if ending == CUDA_C and not variant.approximates:
+        return entry_of(Path(f"{variant.name}{ending}"), exported(variant))
+    return entry_of(Path(f"our solution{ending}"), of_name.solution(ending))
 
 
 @cache
-def rung_of(name: str) -> Counted:
+def rung_of(name: str, ending: str = CUDA_C) -> Counted:
     """Count the rung of an exercise.
 
     Raises:
         NoCostError: its machine code cannot be counted here.
     """
-    entry = rung_entry(name)
+    entry = rung_entry(name, ending)
     return counted(entry.path.stem, entry, cost_of(entry))
 
 
@@ -126,12 +129,13 @@ def _why(size: Sized) -> str:
 
 def _check_head(exercise: Exercise, entry: Entry) -> None:
     """Refuse a head that would be judged by other rules than those of the exercise."""
-    given = entry_of(Path("skeleton.cu"), exercise.skeleton).head
+    ending = ending_of(entry.path)
+    given = entry_of(Path(f"skeleton{ending}"), exercise.skeleton(ending)).head
     for key in ("error", "precision"):
         if getattr(entry.head, key) != getattr(given, key):
             accepted = getattr(given, key) if getattr(given, key) is not None else "no such key"
             raise InputError(f"{entry.path}: {key} is {getattr(entry.head, key)}; accepted: {accepted}")
-    solution = entry_of(Path("solution.cu"), exercise.solution).head
+    solution = entry_of(Path(f"solution{ending}"), exercise.solution(ending)).head
     if entry.head.mutual and not solution.mutual:
         raise InputError(f"{entry.path}: mutual is true; accepted: false, as {exercise.name} computes each pair twice")
 

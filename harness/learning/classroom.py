@@ -1,6 +1,7 @@
 """A folder of submissions as one table: who is right, what it costs, how many attempts, and what is nearly the same.
 
-``FOLDER/STUDENT/EXERCISE.cu`` is a submission. ``FOLDER/STUDENT/progress.json``, if it was handed in, has the attempts.
+``FOLDER/STUDENT/EXERCISE.cu``, or ``EXERCISE.py``, is a submission. ``FOLDER/STUDENT/progress.json``, if it was handed
+in, has the attempts.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from typing import Any, Literal
 
 from gravbench.config.document import text_of
 from gravbench.errors import InputError
-from gravbench.judging.entry import MOST_BYTES
+from gravbench.judging.entry import MOST_BYTES, PYTHON
 from gravbench.judging.judged import page_of
 from gravbench.judging.launching import Launcher
 from gravbench.learning.checking import Checked, check
-from gravbench.learning.exercises import NAMES, exercise
+from gravbench.learning.exercises import NAMES, ending_of, exercise
 from gravbench.learning.progress import FILE, Progress, Verdict, read
 from gravbench.learning.shown import BY_COUNTS, COLOURS, WORDS
 from gravbench.learning.similarity import LEAST, Pair, similar
 from gravbench.learning.thresholds import Thresholds
+from gravbench.model.stem_code import CUDA_C
 from gravbench.report.numbers import number
 from gravbench.report.section import Column, Part, Section, Table
 
@@ -36,6 +38,7 @@ class Submission:
 
     student: str
     exercise: str
+    ending: str
     text: str
     verdict: Verdict | Literal["unreadable"]
     sentence: str
@@ -44,8 +47,8 @@ class Submission:
 
     @property
     def name(self) -> str:
-        """Student and exercise."""
-        return f"{self.student}/{self.exercise}"
+        """Student and exercise, of Numba CUDA with the ending."""
+        return f"{self.student}/{self.exercise}{self.ending.removeprefix(CUDA_C)}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def read_class(folder: Path, limits: Thresholds, launcher: Launcher, say: Callab
         InputError: the folder has none, or cannot be read.
     """
     try:
-        files = sorted(folder.glob("*/*.cu"))
+        files = sorted([*folder.glob(f"*/*{CUDA_C}"), *folder.glob(f"*/*{PYTHON}")])
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     named = [file for file in files if file.stem in NAMES]
@@ -80,12 +83,12 @@ def read_class(folder: Path, limits: Thresholds, launcher: Launcher, say: Callab
 
     with ThreadPoolExecutor(min(MOST_AT_ONCE, os.cpu_count() or 1)) as pool:
         submissions = tuple(pool.map(submission, named))
-    pairs = [pair for name in NAMES for pair in _pairs(name, submissions)]
+    pairs = [pair for name in NAMES for ending in exercise(name).endings for pair in _pairs(name, ending, submissions)]
     return Class(folder, submissions, tuple(pairs), tuple(str(file) for file in files if file not in named))
 
 
 def _submission(file: Path, limits: Thresholds, launcher: Launcher) -> Submission:
-    student, name = file.parent.name, file.stem
+    student, name, ending = file.parent.name, file.stem, ending_of(file)
     text = ""
     attempts: int | None = None
     try:
@@ -94,17 +97,17 @@ def _submission(file: Path, limits: Thresholds, launcher: Launcher) -> Submissio
             attempts = len(read(file.parent / FILE).exercises.get(name, Progress().of(name)).attempts)
         checked = check(exercise(name), file, text, limits.of(name), launcher)
     except InputError as error:
-        return Submission(student, name, text, "unreadable", str(error), None, attempts)
-    return Submission(student, name, text, checked.verdict, checked.sentence, _slots(checked), attempts)
+        return Submission(student, name, ending, text, "unreadable", str(error), None, attempts)
+    return Submission(student, name, ending, text, checked.verdict, checked.sentence, _slots(checked), attempts)
 
 
 def _slots(checked: Checked) -> float | None:
     return checked.counts.cost.slots if checked.counts else None
 
 
-def _pairs(name: str, submissions: Sequence[Submission]) -> list[Pair]:
-    texts = {submission.name: submission.text for submission in submissions if submission.exercise == name}
-    return similar(texts, [exercise(name).skeleton])
+def _pairs(name: str, ending: str, submissions: Sequence[Submission]) -> list[Pair]:
+    texts = {each.name: each.text for each in submissions if (each.exercise, each.ending) == (name, ending)}
+    return similar(texts, [exercise(name).skeleton(ending)])
 
 
 def sections(result: Class) -> Iterator[Section]:
@@ -122,13 +125,13 @@ def sections(result: Class) -> Iterator[Section]:
 
 
 def _sorted(result: Class) -> list[Submission]:
-    return sorted(result.submissions, key=lambda row: (row.student, NAMES.index(row.exercise)))
+    return sorted(result.submissions, key=lambda row: (row.student, NAMES.index(row.exercise), row.ending))
 
 
 _COLOUR_OF = {WORDS[verdict]: colour for verdict, colour in COLOURS.items()}
 _ROWS: Sequence[Column[Submission]] = (
     Column("student", lambda row: row.student, text=True),
-    Column("exercise", lambda row: row.exercise, text=True),
+    Column("exercise", lambda row: row.name.partition("/")[2], text=True),
     Column("result", lambda row: _word(row), text=True, style=lambda cell: _COLOUR_OF.get(cell, "red")),
     Column("issue\nslots", lambda row: number(row.slots), 1),
     Column("attempts", lambda row: "" if row.attempts is None else str(row.attempts), 1),

@@ -1,7 +1,8 @@
 """The exercises of the course: their order, their texts and files, and what a rung took on an H200.
 
-Each is a folder below ``exercises/``: ``exercise.yaml``, ``page.md``, ``skeleton.cu`` and ``solution.cu``, and for the
-page in a browser ``skeleton.wgsl`` and ``solution.wgsl``.
+Each is a folder below ``exercises/``: ``exercise.yaml``, ``page.md``, ``skeleton.cu`` and ``solution.cu``. Those that
+can be done in Numba CUDA have ``numba.md``, ``skeleton.numba`` and ``solution.numba``, too, which are no modules; those
+that can be done in a browser have ``skeleton.wgsl`` and ``solution.wgsl``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gravbench.config.document import read
 from gravbench.errors import InputError, nearest
+from gravbench.judging.entry import PYTHON
+from gravbench.model.stem_code import CUDA_C
 from gravbench.report.numbers import number
 
 FOLDER = Path(__file__).with_name("exercises")
@@ -25,6 +28,12 @@ NAMES = (
     *("q_threads", "r_bodies", "pairs_once", "batched_sums", "tree_walk"),
 )
 """In the order in which they are done."""
+IN_NUMBA = NAMES[:7]
+"""Those that can be done in Numba CUDA, too."""
+SLOTS_NUMBA = "slots in Numba"
+"""In a text on Numba CUDA, the key of ``About.slots_numba``."""
+STORED = {CUDA_C: CUDA_C, PYTHON: ".numba"}
+"""The endings of texts as they are stored here, by those of a student's files."""
 FIGURE = re.compile(r"\{([^{}\n]+)\}")
 """In a page, a key of ``About.milliseconds``, or ``slots of VARIANT``."""
 HEADING = re.compile(r"^## (.*)\n", re.MULTILINE)
@@ -50,9 +59,9 @@ class About(BaseModel):
 
     ``rung`` is the variant that a submission is set against. ``error_at`` is a number of bodies at which the rms error
     of a right submission is looked at. ``milliseconds`` are times of one evaluation of ``reports/h200/ladder``, each by
-    ``VARIANT N AXIS=VALUE``, that of the rung first; ``slots`` are the issue slots per interaction of a variant. The
-    tests of the course compare both with the records and the machine code. ``wgsl`` is a sentence where WGSL cannot
-    express the exercise.
+    ``VARIANT N AXIS=VALUE``, that of the rung first; ``slots`` are the issue slots per interaction of a variant, and
+    ``slots_numba`` those of our solution in Numba CUDA. The tests of the course compare both with the records and the
+    machine code. ``wgsl`` is a sentence where WGSL cannot express the exercise.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -66,11 +75,16 @@ class About(BaseModel):
     slots: dict[str, float] = {}
     error_at: int | None = None
     wgsl: InWgsl | str
+    slots_numba: float | None = None
+    hints_numba: list[str] = []
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise; its ``number`` counts from 1."""
+    """One exercise; its ``number`` counts from 1.
+
+    Its texts are those of a language, which is named by the ending of its files: ``.cu`` or ``.py``.
+    """
 
     name: str
     number: int
@@ -84,14 +98,39 @@ class Exercise:
         return filled(self._text("page.md"), times | slots)
 
     @property
-    def skeleton(self) -> str:
-        """What a student begins with."""
-        return self._text("skeleton.cu")
+    def endings(self) -> tuple[str, ...]:
+        """The endings of the files that it can be done in."""
+        return (CUDA_C, PYTHON) if self.name in IN_NUMBA else (CUDA_C,)
 
     @property
-    def solution(self) -> str:
-        """A short solution that is as good as the rung."""
-        return self._text("solution.cu")
+    def in_numba(self) -> str:
+        """What its text adds for Numba CUDA, a section in Markdown; empty where it is not done in that."""
+        if PYTHON not in self.endings:
+            return ""
+        return filled(self._text("numba.md"), {SLOTS_NUMBA: f"{number(self.about.slots_numba)} issue slots"})
+
+    def skeleton(self, ending: str = CUDA_C) -> str:
+        """Return what a student begins with."""
+        return self._text(f"skeleton{STORED[self._checked(ending)]}")
+
+    def solution(self, ending: str = CUDA_C) -> str:
+        """Return a short solution, in CUDA C one that is as good as the rung."""
+        return self._text(f"solution{STORED[self._checked(ending)]}")
+
+    def hints(self, ending: str = CUDA_C) -> list[str]:
+        """Return its hints."""
+        return self.about.hints_numba if self._checked(ending) == PYTHON else self.about.hints
+
+    def _checked(self, ending: str) -> str:
+        """Return an ending.
+
+        Raises:
+            InputError: the exercise is not done in such a file.
+        """
+        if ending not in self.endings:
+            accepted = " or ".join(f"{self.name}{each}" for each in self.endings)
+            raise InputError(f"{self.name}{ending}: {self.name} is not done in such a file; accepted: {accepted}")
+        return ending
 
     @property
     def skeleton_in_wgsl(self) -> str:
@@ -144,6 +183,11 @@ def exercise(name: str) -> Exercise:
         raise InputError(f"there is no exercise {name!r}; {nearest(name, NAMES)}")
     data = read(FOLDER / name / "exercise.yaml", keys="title and hints").data
     return Exercise(name, NAMES.index(name) + 1, About.model_validate(data))
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending by which the language of a file is named: what is not Python is CUDA C."""
+    return PYTHON if path.suffix == PYTHON else CUDA_C
 
 
 def exercises() -> list[Exercise]:

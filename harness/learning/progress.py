@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gravbench.errors import InputError
 from gravbench.model import json_models
+from gravbench.model.stem_code import CUDA_C
 
 FILE = "progress.json"
 COMMAND = "gravbench learn"
@@ -23,7 +24,7 @@ Verdict = Literal["wrong", "right", "good"]
 
 
 class Attempt(BaseModel):
-    """One check of a submission: when, of which text, and what was said of it."""
+    """One check of a submission: when, of which text, in a file with which ending, and what was said of it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,6 +32,7 @@ class Attempt(BaseModel):
     sha256: str
     verdict: Verdict
     sentence: str
+    ending: str = CUDA_C
 
 
 class Work(BaseModel):
@@ -60,6 +62,13 @@ class Progress(BaseModel):
     def of(self, name: str) -> Work:
         """Return what was done in an exercise, to be changed."""
         return self.exercises.setdefault(name, Work())
+
+    @property
+    def ending(self) -> str:
+        """The ending of the file that was checked last."""
+        attempts = (attempt for work in self.exercises.values() for attempt in work.attempts)
+        last = max(attempts, key=lambda attempt: attempt.time, default=None)
+        return last.ending if last else CUDA_C
 
 
 def usual_path() -> Path:
@@ -93,7 +102,8 @@ def changing(path: Path) -> Iterator[Progress]:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def attempt(text: str, verdict: Verdict, sentence: str) -> Attempt:
+def attempt(text: str, verdict: Verdict, sentence: str, ending: str = CUDA_C) -> Attempt:
     """Return an attempt of now."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Attempt(time=now, sha256=hashlib.sha256(text.encode()).hexdigest(), verdict=verdict, sentence=sentence)
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    return Attempt(time=now, sha256=sha256, verdict=verdict, sentence=sentence, ending=ending)

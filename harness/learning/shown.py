@@ -7,14 +7,16 @@ from dataclasses import asdict
 from typing import Any
 
 from gravbench.judging.cost import ARCHITECTURE
+from gravbench.judging.entry import PYTHON
 from gravbench.judging.judged import Costed, Judged
 from gravbench.judging.judged import as_json as judgement_json
 from gravbench.learning.checking import Checked
-from gravbench.learning.exercises import Exercise, exercises
+from gravbench.learning.exercises import IN_NUMBA, Exercise, exercises
 from gravbench.learning.grading import Compared, compared
 from gravbench.learning.progress import Progress, Verdict, Work
 from gravbench.learning.thresholds import Limits
 from gravbench.learning.timing_beside import AS_FAST, Beside
+from gravbench.model.stem_code import CUDA_C
 from gravbench.report.section import Column, Part, Section, Table
 
 WORDS: dict[Verdict | None, str] = {
@@ -26,6 +28,10 @@ WORDS: dict[Verdict | None, str] = {
 BEGINNINGS: dict[Verdict, str] = {"wrong": "Wrong because", "right": "Right, but", "good": "Right, and"}
 COLOURS: dict[Verdict, str] = {"wrong": "red", "right": "yellow", "good": "green"}
 BY_COUNTS = f"Graded by what is counted in the machine code for {ARCHITECTURE}, not by time."
+IN_NUMBA_CHOSEN = " --toolkit numba"
+"""What the commands of an exercise end with that is done in Numba CUDA."""
+INSTALLED = "install"
+"""A word of reasons that go away when something is installed."""
 DISAGREE = "What is counted and the time say different things; the text of the exercise may say why."
 
 
@@ -50,8 +56,10 @@ def next_in_list(progress: Progress) -> str:
     for each in exercises():
         work = progress.exercises.get(each.name, Work())
         if work.best != "good":
-            begun = f"gravbench learn check {each.name}.cu"
-            return f"Next: {begun if work.attempts else f'gravbench learn start {each.name}'}"
+            ending = progress.ending if progress.ending in each.endings else CUDA_C
+            if work.attempts:
+                return f"Next: gravbench learn check {each.name}{ending}"
+            return f"Next: gravbench learn start {each.name}{IN_NUMBA_CHOSEN if ending == PYTHON else ''}"
     return "All exercises are done. To measure kernels of your own: gravbench new my_kernel"
 
 
@@ -93,13 +101,17 @@ def _columns(checked: Checked) -> Sequence[Column[Compared]]:
 def next_after(checked: Checked, work: Work) -> str:
     """Name the next step after a check."""
     name, file = checked.exercise.name, checked.entry.path
+    choice = IN_NUMBA_CHOSEN if checked.entry.is_python else ""
     if checked.verdict == "good":
         following = checked.exercise.next_name
-        return f"Next: gravbench learn start {following}" if following else next_in_list(Progress())
-    if checked.not_counted:
-        return f"Next: pip install 'gravbench[explain]', and again: gravbench learn check {file}"
-    hint = f"gravbench learn hint {name}" if work.hints < len(checked.exercise.about.hints) else ""
-    help_words = f"; for help: {hint}" if hint else f"; our solution: gravbench learn show {name} --solution"
+        if following not in IN_NUMBA:
+            choice = ""
+        return f"Next: gravbench learn start {following}{choice}" if following else next_in_list(Progress())
+    if checked.not_counted and INSTALLED in checked.not_counted:
+        extra = "numba-cuda" if checked.entry.is_python else "explain"
+        return f"Next: pip install 'gravbench[{extra}]', and again: gravbench learn check {file}"
+    hint = f"gravbench learn hint {name}{choice}" if work.hints < len(checked.exercise.about.hints) else ""
+    help_words = f"; for help: {hint}" if hint else f"; our solution: gravbench learn show {name} --solution{choice}"
     return f"Next: change it, and again: gravbench learn check {file}{help_words}"
 
 

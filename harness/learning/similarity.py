@@ -13,10 +13,11 @@ LEAST = 0.9
 """What two submissions have in common of all their sequences, from which they are named."""
 FEWEST = 12
 """Sequences of its own that a submission needs to be compared at all."""
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|""".*?"""|#(?!pragma)[^\n]*', re.DOTALL)
 _TOKEN = re.compile(r"(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d[\w.]*)|(?P<sign>[^\s\w])")
 _WORDS = re.compile(
     r"if|else|for|while|do|return|continue|break|const|float[234]?|int|unsigned|bool|void|pragma|unroll|atomicAdd|rsqrtf|"
+    r"def|in|range|elif|and|or|not|pass|shared|local|array|syncthreads|grid|(load|store)4|"
     r"__(shared|device|global|restrict)__|__\w+_sync|__sync\w+|(thread|block)Idx|(block|grid)Dim"
 )
 """Names that say what a kernel does; all others are taken for one."""

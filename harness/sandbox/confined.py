@@ -31,13 +31,15 @@ class Limits:
     """What a program may use: seconds of wall-clock time, address space and the largest file in bytes, and processes.
 
     With one process it can start no other, neither by fork nor by exec. More are for compilers, which run nothing of
-    an author's: root's are not counted, and memory is limited for each.
+    an author's: root's are not counted, and memory is limited for each. One process may have several ``threads``, of
+    which root's are bounded by its memory alone.
     """
 
     seconds: float
     memory_bytes: int
     processes: int
     file_bytes: int
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ def _launched(
         "memory_bytes": limits.memory_bytes,
         "processes": limits.processes,
         "several": limits.processes > 1,
+        "threads": limits.threads,
         "file_bytes": limits.file_bytes,
     }
     # Files rather than pipes: the system bounds their size, and nothing waits for a reader.

@@ -47,7 +47,8 @@ DENIED: dict[str, tuple[int, int | None]] = {
     "mknod": (133, None), "mknodat": (259, 33), "mq_open": (240, 180), "msgget": (68, 186), "semget": (64, 190),
     "shmget": (29, 194), "memfd_create": (319, 279),
 }  # fmt: skip
-FORKS: dict[str, tuple[int, int | None]] = {"fork": (57, None), "vfork": (58, None), "clone": (56, 220)}
+FORKS: dict[str, tuple[int, int | None]] = {"fork": (57, None), "vfork": (58, None)}
+NEW_THREAD = 0x10000
 CLONE, CLONE3, EXECVE, EXECVEAT = (56, 220), (435, 435), (59, 221), (322, 281)
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, NOT_PERMITTED, NO_SUCH_CALL = 0x7FFF0000, 0x80000000, 0x50001, 0x50026
@@ -178,10 +179,11 @@ def restrict_files(readable: Iterable[str], writable: str | None) -> None:
     os.close(ruleset)
 
 
-def restrict_calls(several: bool, program: int) -> None:
+def restrict_calls(several: bool, threads: bool, program: int) -> None:
     """Deny system calls: signals, sockets, what reaches other processes and, to a single process, forks and exec.
 
-    ``program`` is the address of the path that a single process executes once: any other ends it.
+    A single process may start ``threads`` or not; ``program`` is the address of the path that it executes once: any
+    other ends it.
     """
     place, architecture = MACHINES[platform.machine()]
     rules = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL), (LOAD, 0, 0, 0)]
@@ -195,6 +197,9 @@ def restrict_calls(several: bool, program: int) -> None:
         rules += [(EQUAL, 0, 3, CLONE[place]), (LOAD, 0, 0, 16)]
         rules += [(ANY_BIT, 0, 1, ALL_NEW), (RETURN, 0, 0, NOT_PERMITTED)]
     else:
+        rules += [(EQUAL, 0, 3 + threads, CLONE[place]), (LOAD, 0, 0, 16)]
+        rules += [(ANY_BIT, threads, 0, NEW_THREAD), (RETURN, 0, 0, NOT_PERMITTED)]
+        rules += [(RETURN, 0, 0, ALLOW)] * threads
         rules += [(EQUAL, 0, 1, EXECVEAT[place]), (RETURN, 0, 0, KILL), (EQUAL, 0, 5, EXECVE[place])]
         rules += [(LOAD, 0, 0, 16), (EQUAL, 0, 2, program & 0xFFFFFFFF), (LOAD, 0, 0, 20)]
         rules += [(EQUAL, 1, 0, program >> 32), (RETURN, 0, 0, KILL)]
@@ -213,6 +218,8 @@ def limit(request: Request) -> None:
     }  # fmt: skip
     if "namespaces" in request["measures"] and request["several"]:
         limits[resource.RLIMIT_NPROC] = request["processes"]
+    elif "namespaces" in request["measures"] and request["threads"] > 1:
+        limits[resource.RLIMIT_NPROC] = request["threads"]
     for kind, most in limits.items():
         hard = resource.getrlimit(kind)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -239,7 +246,7 @@ def become(request: Request) -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     if "seccomp" in measures:
-        restrict_calls(request["several"], ctypes.addressof(path))
+        restrict_calls(request["several"], request["threads"] > 1, ctypes.addressof(path))
     if command:
         call("execve", path, arguments, environment, what=f"execute {command[0]}")
 

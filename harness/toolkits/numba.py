@@ -10,10 +10,9 @@ import pickle
 import re
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import perf_counter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from gravbench.toolkits.binaries import Binary
 from gravbench.toolkits.compile_cache import UnknownContentError, content, surroundings
 from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on_host
 from gravbench.toolkits.jobs import Image, Job
+from gravbench.toolkits.numba_ahead import link_time_code, without_device
 
 ENTRY = Entry(
     place=3, family="cuda", title="numba-cuda", module="numba_cuda", distributions=("numba-cuda",),
@@ -54,16 +54,7 @@ def image(job: Job, architecture: str) -> Image:
 
     capability = _capability(architecture)
     kernel = job.source.module.numba_kernel(cuda, job.real, job.interaction, **job.constants)
-    with _without_device(capability):
-        code, _ = cuda.compile(
-            kernel.py_func,
-            tuple(map(typeof, job.arguments)),
-            fastmath=kernel.targetoptions["fastmath"],
-            device=False,
-            abi="numba",
-            cc=capability,
-            output="ltoir",
-        )
+    code = link_time_code(kernel, [*map(typeof, job.arguments)], capability)
     linker = _Linker(cc=capability, lto=True)
     linker.add_ltoir(code)
     made = bytes(linker.complete().code)
@@ -97,7 +88,7 @@ def build_ahead(job: Job, architecture: str) -> bool:
         return False
     if not overloads.can_be_kept:
         raise RuntimeError(f"{job.stem} refers to something of which it is not known whether it changed")
-    with _without_device(_capability(architecture)):
+    with without_device(_capability(architecture)):
         kernel = Compiled(dispatcher.py_func, types, **dispatcher.targetoptions)
         kernel.library.get_cubin()
     overloads.save_overload(types, kernel)
@@ -109,22 +100,6 @@ def build_ahead(job: Job, architecture: str) -> bool:
 def _capability(architecture: str) -> tuple[int, int]:
     number = architecture.removeprefix("sm_")
     return int(number[:-1]), int(number[-1])
-
-
-@contextmanager
-def _without_device(capability: tuple[int, int]) -> Iterator[None]:
-    """Have numba.cuda compile for a compute capability, where it asks the device in use for its own."""
-    from numba.cuda import dispatcher
-    from numba.cuda.cudadrv import devices
-
-    device = SimpleNamespace(compute_capability=capability)
-    get_device, get_context = dispatcher.get_current_device, devices.get_context
-    dispatcher.get_current_device = lambda: device
-    devices.get_context = lambda: SimpleNamespace(device=device)
-    try:
-        yield
-    finally:
-        dispatcher.get_current_device, devices.get_context = get_device, get_context
 
 
 class _Overloads:
