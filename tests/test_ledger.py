@@ -397,7 +397,7 @@ COUNTS = {
     # function: slots, FMA, XU, load-store, tensor, interactions of a turn
     "naive": {"naive": (20.0, 12.0, 1.0, 4.0, 0, 4)},
     "tiled": {"tiled": (14.09, 12.0, 1.0, 1.0, 0, 32)},
-    "symmetric": {"meet_group": (8.80, 8.0, 0.5, 0.25, 0, 128)},
+    "symmetric": {"symmetric": (8.80, 8.0, 0.5, 0.25, 0, 128)},
     "tensor": {"pull_near": (14.125, 12.12, 1.0, 0.5, 0, 8), "meet": (4.41, 2.06, 0.5, 0.67, 0.38, 256)},
 }
 

@@ -169,77 +169,6 @@ __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body 
 }
 
 #ifdef KERNEL_symmetric
-// A warp's part of the ring of a block: units first_unit <= unit < end. Group `ahead` of the ring is the one so many
-// groups after the first of the block itself, and has the units from ahead * units_of_group on.
-struct Work {
-    int block, blocks, first_unit, end;
-
-    // Return the number of that group among all groups of the bodies.
-    __device__ __forceinline__ int group_of(int ahead) const {
-        const int group = block * R + ahead;
-        return group >= blocks * R ? group - blocks * R : group;
-    }
-};
-
-#if EQUAL
-// Tell whether all bodies of the warp have this mass, and all its partners that one.
-__device__ __forceinline__ bool have_equal_masses(const Work& work, const Body (&own)[R],
-                                                  const Body* __restrict__ bodies, int n, real mass,
-                                                  real partner_mass) {
-    bool equal = true;
-#pragma unroll
-    for (int b = 0; b < R; ++b) equal = equal && own[b].mass == mass;
-    int group = work.group_of(work.first_unit / units_of_group);
-    for (int ahead = work.first_unit / units_of_group; ahead * units_of_group < work.end; ++ahead) {
-        equal = equal && bodies[min(group * 32 + lane_of_thread(), n - 1)].mass == partner_mass;
-        if (++group == work.blocks * R) group = 0;
-    }
-    return __all_sync(whole_warp, equal);
-}
-#endif
-
-// Let the bodies of a warp meet a group in those units of it that the warp has, first_unit <= unit < end. Afterwards
-// `of_j` are the sums of the partner that the lane has in the end: number (lane + end * UNROLL) % 32 of the group.
-__device__ __forceinline__ void meet_group(Sums (&of_own)[R], Sums& of_j, const Body (&own)[R],
-                                           const Body* __restrict__ bodies, int n, int group, int first_unit, int end,
-                                           Row* partners, bool equal, real mass, real eps2) {
-    const int lane = lane_of_thread(), next = (lane + 1) % 32;
-    Body j = body_or_nobody(bodies, group * 32 + (lane + (SHARED ? 0 : first_unit * UNROLL)) % 32, n);
-#if SHARED
-    __syncwarp();
-    partners[lane] = Row{j.mass, j.x, j.y, j.z};
-    partners[lane + 32] = Row{j.mass, j.x, j.y, j.z};
-    __syncwarp();
-    const Row* place = partners + lane + first_unit * UNROLL;
-#else
-    const Row* place = nullptr;
-#endif
-    if (equal) {
-#pragma unroll 1
-        for (int unit = first_unit; unit < end; ++unit, place += UNROLL)
-            steps<true>(of_own, of_j, own, j, place, next, eps2);
-        scale(of_j, mass);
-    } else {
-#pragma unroll 1
-        for (int unit = first_unit; unit < end; ++unit, place += UNROLL)
-            steps<false>(of_own, of_j, own, j, place, next, eps2);
-    }
-}
-
-#if GATHER && !DETERMINISTIC
-// Add up what the warps of a CUDA block have for the same body; one of them adds it to the body's sums.
-__device__ __forceinline__ void add_gathered(Sums* home, int i, int n, const Sums& sums, Sums (&gathered)[P],
-                                             int adding_warp) {
-    gathered[threadIdx.x] = sums;
-    __syncthreads();
-    if (threadIdx.x / 32 != adding_warp) return;
-    Sums total = {};
-#pragma unroll
-    for (int first = 0; first < P; first += 32) add(total, gathered[first + lane_of_thread()]);
-    if (i < n) add_atomically(home + i, total);
-}
-#endif
-
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     symmetric(const Body* __restrict__ bodies, Sums* __restrict__ sums, int n, real eps2, int parts, int first,
               int last, int copies, Sums* __restrict__ ours, Sums* __restrict__ theirs) {
@@ -249,47 +178,77 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #if SHARED
     __shared__ Row all_partners[P / 32][64];
     Row* const partners = all_partners[threadIdx.x / 32];
-#else
-    Row* const partners = nullptr;
 #endif
-    const int lane = lane_of_thread();
+    const int lane = threadIdx.x % 32;
     // The same number in all lanes: from lane 0, so that the compiler knows it.
     const int warp = broadcast(blockIdx.x * (P / 32) + threadIdx.x / 32, 0);
-    const int block = warp / parts, part = warp - block * parts, blocks = (n + width - 1) / width;
+    const int block = warp / parts;
+    const int part = warp - block * parts;
+    const int blocks = (n + width - 1) / width;
     if (block >= blocks) return;
 #if !DETERMINISTIC
     Sums* const home = sums + static_cast<long long>(block % copies) * n;
 #endif
-    // Parts are whole groups where every group has one place for its sums.
+    // In units of UNROLL steps; parts are whole groups where every group has one place for its sums.
     constexpr int grain = DETERMINISTIC ? units_of_group : 1;
     const int grains = (min(ring_length(block, blocks), last) - first) * (units_of_group / grain);
-    const Work work = {block, blocks, first * units_of_group + begin_of(part, parts, grains) * grain,
-                       first * units_of_group + begin_of(part + 1, parts, grains) * grain};
+    int unit = first * units_of_group + begin_of(part, parts, grains) * grain;
+    const int end = first * units_of_group + begin_of(part + 1, parts, grains) * grain;
 
     Body own[R];
     Sums of_own[R] = {};
 #pragma unroll
     for (int b = 0; b < R; ++b) own[b] = body_or_nobody(bodies, block * width + b * 32 + lane, n);
+    const int next = (lane + 1) % 32;
 #if EQUAL
     const real mass = bodies[block * width].mass;
-    const real partner_mass = bodies[min(work.group_of(work.first_unit / units_of_group) * 32, n - 1)].mass;
-    const bool equal = have_equal_masses(work, own, bodies, n, mass, partner_mass);
+    int group = block * R + unit / units_of_group;
+    if (group >= blocks * R) group -= blocks * R;
+    const real partner_mass = bodies[min(group * 32, n - 1)].mass;
+    bool equal = true;
+#pragma unroll
+    for (int b = 0; b < R; ++b) equal = equal && own[b].mass == mass;
+    for (int ahead = unit / units_of_group; ahead * units_of_group < end; ++ahead) {
+        equal = equal && bodies[min(group * 32 + lane, n - 1)].mass == partner_mass;
+        if (++group == blocks * R) group = 0;
+    }
+    equal = __all_sync(whole_warp, equal);
 #else
     constexpr bool equal = false;
     constexpr real mass = 1, partner_mass = 1;
 #endif
-    for (int unit = work.first_unit; unit < work.end;) {
-        const int ahead = unit / units_of_group, group = work.group_of(ahead);
-        const int begin = unit - ahead * units_of_group;
-        const int end = min(work.end - ahead * units_of_group, units_of_group);
+    while (unit < end) {
+        const int ahead = unit / units_of_group;
+        const int first_unit = unit - ahead * units_of_group;
+        const int end_unit = min(end - ahead * units_of_group, units_of_group);
+        int group_to_meet = block * R + ahead;
+        if (group_to_meet >= blocks * R) group_to_meet -= blocks * R;
+        Body j = body_or_nobody(bodies, group_to_meet * 32 + (lane + (SHARED ? 0 : first_unit * UNROLL)) % 32, n);
         Sums of_j = {};
-        meet_group(of_own, of_j, own, bodies, n, group, begin, end, partners, equal, mass, eps2);
-        // Within the block every directed pair is computed, and the warp's own side is enough.
+#if SHARED
+        __syncwarp();
+        partners[lane] = Row{j.mass, j.x, j.y, j.z};
+        partners[lane + 32] = Row{j.mass, j.x, j.y, j.z};
+        __syncwarp();
+        const Row* place = partners + lane + first_unit * UNROLL;
+#else
+        const Row* place = nullptr;
+#endif
+        if (equal) {
+#pragma unroll 1
+            for (int unit_in_group = first_unit; unit_in_group < end_unit; ++unit_in_group, place += UNROLL)
+                steps<true>(of_own, of_j, own, j, place, next, eps2);
+            scale(of_j, mass);
+        } else {
+#pragma unroll 1
+            for (int unit_in_group = first_unit; unit_in_group < end_unit; ++unit_in_group, place += UNROLL)
+                steps<false>(of_own, of_j, own, j, place, next, eps2);
+        }
         if (ahead >= R) {
 #if DETERMINISTIC
             theirs[(static_cast<long long>(block) * (last - first) + ahead - first) * 32 + lane] = of_j;
 #else
-            const int k = group * 32 + (lane + end * UNROLL) % 32;
+            const int k = group_to_meet * 32 + (lane + end_unit * UNROLL) % 32;
             if (k < n) add_atomically(home + k, of_j);
 #endif
         }
@@ -300,11 +259,19 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         if (equal) scale(of_own[b], partner_mass);
 #if DETERMINISTIC
         ours[(static_cast<long long>(block) * parts + part) * width + b * 32 + lane] = of_own[b];
-#elif GATHER
-        add_gathered(home, block * width + b * 32 + lane, n, of_own[b], gathered[b % 2], b % (P / 32));
 #else
         const int i = block * width + b * 32 + lane;
+#if GATHER
+        gathered[b % 2][threadIdx.x] = of_own[b];
+        __syncthreads();
+        if (threadIdx.x / 32 != b % (P / 32)) continue;
+        Sums total = {};
+#pragma unroll
+        for (int other = 0; other < P; other += 32) add(total, gathered[b % 2][other + lane]);
+        if (i < n) add_atomically(home + i, total);
+#else
         if (i < n) add_atomically(home + i, of_own[b]);
+#endif
 #endif
     }
 }
