@@ -31,10 +31,12 @@
 //
 // Global loads per body: n / (64 * R) of 16 bytes. bodies[i] = x, y, z, mass; accelerations[i] = x, y, z, 0; n rows
 // each.
+#include "warp.cuh"
+
 static_assert(32 % UNROLL == 0, "unroll has to divide the 32 steps of a group");
 
-constexpr int turns = 32 / UNROLL;
-constexpr int width = 32 * R;
+constexpr int units_of_group = 32 / UNROLL;  // a unit of work is UNROLL steps
+constexpr int width = 32 * R;                // bodies of a block
 
 // Farther away than any body, but so near that its square is finite.
 constexpr real far_away = static_cast<real>(sizeof(real) == 4 ? 4e18 : 1e150);
@@ -45,21 +47,21 @@ struct __align__(16) Row {
 
 // The empty assembly keeps the assembler from repeating the selection at every use.
 __device__ __forceinline__ Body body_or_nobody(const Body* __restrict__ bodies, int i, int n) {
-    Body found = bodies[min(i, n - 1)];
-    if (i >= n) found.x = far_away;
+    Body body = bodies[min(i, n - 1)];
+    if (i >= n) body.x = far_away;
 #ifdef FLOAT64
-    asm volatile("" : "+d"(found.x));
+    asm volatile("" : "+d"(body.x));
 #else
-    asm volatile("" : "+f"(found.x));
+    asm volatile("" : "+f"(body.x));
 #endif
-    return found;
+    return body;
 }
 
 #include "add_sums.cuh"
 #include "begin_of.cuh"
 
-// Return the number of groups that a block pairs with: its own and half of the ring; of two opposite blocks the first
-// has the pair.
+// Return the number of groups that a block pairs with: its own R and those of the blocks in the half of the ring that
+// follows. Where the number of blocks is even, two blocks are opposite each other: the first of them has the pair.
 __device__ __forceinline__ int ring_length(int block, int blocks) {
     return R * (1 + (blocks - 1) / 2 + (blocks % 2 == 0 && block < blocks / 2 ? 1 : 0));
 }
@@ -84,14 +86,14 @@ __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, cons
     of_j.az -= on_j * dz;
 }
 
-// Which of the lane's own bodies has this turn.
-__device__ constexpr int turn_of(int turn) {
+// Which of the lane's own R bodies is paired as number `turn` in a step.
+__device__ constexpr int body_of_turn(int turn) {
     return turn;
 }
 #else
-// The same in other orders. The order of the operations, and that of a lane's own bodies (`turn_of`), decides which
-// registers the assembler takes and how it orders its instructions, not how many there are: PLAIN has as many of each
-// kind. These orders were the fastest of several hundred on an H200, with NVRTC 13.0.
+// The same in other orders. The order of the operations, and that of a lane's own bodies (`body_of_turn`), decides
+// which registers the assembler takes and how it orders its instructions, not how many there are: PLAIN has as many of
+// each kind. These orders were the fastest of several hundred on an H200, with NVRTC 13.0.
 template <bool EQUAL_NOW>
 __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, const Body& j, real eps2) {
 #if EQUAL
@@ -125,8 +127,8 @@ __device__ __forceinline__ void pair(Sums& of_i, Sums& of_j, const Body& i, cons
 #endif
 }
 
-// Which of the lane's own bodies has this turn: a permutation of 0 ... R - 1.
-__device__ constexpr int turn_of(int turn) {
+// The same, as a permutation of 0 ... R - 1: halves in turn (0, R / 2, 1, ...), or every third body (0, 3, 6, ...).
+__device__ constexpr int body_of_turn(int turn) {
     return EQUAL ? (R % 2 == 0 ? turn % 2 * (R / 2) + turn / 2 : turn) : (R % 3 != 0 ? turn * 3 % R : turn);
 }
 #endif
@@ -137,6 +139,9 @@ __device__ __forceinline__ void scale(Sums& sums, real mass) {
     sums.az *= mass;
 }
 
+// Take UNROLL steps: in each, the lane's partner `j` meets its R bodies, and then the lane passes the partner's sums to
+// the lane before it. The partner goes the same way, or is read from its `place` in shared memory, one row further on
+// in each step.
 template <bool EQUAL_NOW>
 __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body (&own)[R], Body& j, const Row* place,
                                       int next, real eps2) {
@@ -148,18 +153,18 @@ __device__ __forceinline__ void steps(Sums (&of_own)[R], Sums& of_j, const Body 
 #endif
 #pragma unroll
         for (int turn = 0; turn < R; ++turn) {
-            const int b = turn_of(turn);
+            const int b = body_of_turn(turn);
             pair<EQUAL_NOW>(of_own[b], of_j, own[b], j, eps2);
         }
 #if !SHARED
-        j.x = __shfl_sync(0xffffffff, j.x, next);
-        j.y = __shfl_sync(0xffffffff, j.y, next);
-        j.z = __shfl_sync(0xffffffff, j.z, next);
-        if (!EQUAL_NOW) j.mass = __shfl_sync(0xffffffff, j.mass, next);
+        j.x = broadcast(j.x, next);
+        j.y = broadcast(j.y, next);
+        j.z = broadcast(j.z, next);
+        if (!EQUAL_NOW) j.mass = broadcast(j.mass, next);
 #endif
-        of_j.ax = __shfl_sync(0xffffffff, of_j.ax, next);
-        of_j.ay = __shfl_sync(0xffffffff, of_j.ay, next);
-        of_j.az = __shfl_sync(0xffffffff, of_j.az, next);
+        of_j.ax = broadcast(of_j.ax, next);
+        of_j.ay = broadcast(of_j.ay, next);
+        of_j.az = broadcast(of_j.az, next);
     }
 }
 
@@ -175,7 +180,8 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     Row* const partners = all_partners[threadIdx.x / 32];
 #endif
     const int lane = threadIdx.x % 32;
-    const int warp = __shfl_sync(0xffffffff, blockIdx.x * (P / 32) + threadIdx.x / 32, 0);
+    // The same number in all lanes: from lane 0, so that the compiler knows it.
+    const int warp = broadcast(blockIdx.x * (P / 32) + threadIdx.x / 32, 0);
     const int block = warp / parts;
     const int part = warp - block * parts;
     const int blocks = (n + width - 1) / width;
@@ -183,11 +189,11 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
 #if !DETERMINISTIC
     Sums* const home = sums + static_cast<long long>(block % copies) * n;
 #endif
-    // In units of UNROLL steps, `turns` per group; whole groups where every group has one place for its sums.
-    constexpr int whole = DETERMINISTIC ? turns : 1;
-    const int units = (min(ring_length(block, blocks), last) - first) * (turns / whole);
-    int unit = first * turns + begin_of(part, parts, units) * whole;
-    const int end = first * turns + begin_of(part + 1, parts, units) * whole;
+    // In units of UNROLL steps; parts are whole groups where every group has one place for its sums.
+    constexpr int grain = DETERMINISTIC ? units_of_group : 1;
+    const int grains = (min(ring_length(block, blocks), last) - first) * (units_of_group / grain);
+    int unit = first * units_of_group + begin_of(part, parts, grains) * grain;
+    const int end = first * units_of_group + begin_of(part + 1, parts, grains) * grain;
 
     Body own[R];
     Sums of_own[R] = {};
@@ -196,57 +202,57 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     const int next = (lane + 1) % 32;
 #if EQUAL
     const real mass = bodies[block * width].mass;
-    int group = block * R + unit / turns;
+    int group = block * R + unit / units_of_group;
     if (group >= blocks * R) group -= blocks * R;
     const real partner_mass = bodies[min(group * 32, n - 1)].mass;
     bool equal = true;
 #pragma unroll
     for (int b = 0; b < R; ++b) equal = equal && own[b].mass == mass;
-    for (int ahead = unit / turns; ahead * turns < end; ++ahead) {
+    for (int ahead = unit / units_of_group; ahead * units_of_group < end; ++ahead) {
         equal = equal && bodies[min(group * 32 + lane, n - 1)].mass == partner_mass;
         if (++group == blocks * R) group = 0;
     }
-    equal = __all_sync(0xffffffff, equal);
+    equal = __all_sync(whole_warp, equal);
 #else
     constexpr bool equal = false;
     constexpr real mass = 1, partner_mass = 1;
 #endif
     while (unit < end) {
-        const int ahead = unit / turns;
-        const int turn_first = unit - ahead * turns;
-        const int turn_last = min(end - ahead * turns, turns);
-        int to_meet = block * R + ahead;
-        if (to_meet >= blocks * R) to_meet -= blocks * R;
-        Body j = body_or_nobody(bodies, to_meet * 32 + (lane + (SHARED ? 0 : turn_first * UNROLL)) % 32, n);
+        const int ahead = unit / units_of_group;
+        const int first_unit = unit - ahead * units_of_group;
+        const int end_unit = min(end - ahead * units_of_group, units_of_group);
+        int group_to_meet = block * R + ahead;
+        if (group_to_meet >= blocks * R) group_to_meet -= blocks * R;
+        Body j = body_or_nobody(bodies, group_to_meet * 32 + (lane + (SHARED ? 0 : first_unit * UNROLL)) % 32, n);
         Sums of_j = {};
 #if SHARED
         __syncwarp();
         partners[lane] = Row{j.mass, j.x, j.y, j.z};
         partners[lane + 32] = Row{j.mass, j.x, j.y, j.z};
         __syncwarp();
-        const Row* place = partners + lane + turn_first * UNROLL;
+        const Row* place = partners + lane + first_unit * UNROLL;
 #else
         const Row* place = nullptr;
 #endif
         if (equal) {
 #pragma unroll 1
-            for (int turn = turn_first; turn < turn_last; ++turn, place += UNROLL)
+            for (int unit_in_group = first_unit; unit_in_group < end_unit; ++unit_in_group, place += UNROLL)
                 steps<true>(of_own, of_j, own, j, place, next, eps2);
             scale(of_j, mass);
         } else {
 #pragma unroll 1
-            for (int turn = turn_first; turn < turn_last; ++turn, place += UNROLL)
+            for (int unit_in_group = first_unit; unit_in_group < end_unit; ++unit_in_group, place += UNROLL)
                 steps<false>(of_own, of_j, own, j, place, next, eps2);
         }
         if (ahead >= R) {
 #if DETERMINISTIC
             theirs[(static_cast<long long>(block) * (last - first) + ahead - first) * 32 + lane] = of_j;
 #else
-            const int k = to_meet * 32 + (lane + turn_last * UNROLL) % 32;
+            const int k = group_to_meet * 32 + (lane + end_unit * UNROLL) % 32;
             if (k < n) add_atomically(home + k, of_j);
 #endif
         }
-        unit = (ahead + 1) * turns;
+        unit = (ahead + 1) * units_of_group;
     }
 #pragma unroll
     for (int b = 0; b < R; ++b) {

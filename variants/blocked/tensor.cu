@@ -48,6 +48,7 @@
 // A kernel is compiled where KERNEL_ and its name are defined, with the constants that it depends on. A header is read
 // where its constants are defined.
 #include "tree_box.cuh"
+#include "warp.cuh"
 #ifdef BITS
 #include "tree_keys.cuh"
 #endif
@@ -61,12 +62,6 @@ __device__ __forceinline__ int before(const int* ranks, int k) {
     return ranks[k / width] * width + k % width;
 }
 #endif
-
-__device__ __forceinline__ float sum_of_warp(float value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffff, value, distance);
-    return value;
-}
 
 #ifdef KERNEL_tensor
 constexpr int tiles = width / 16;
@@ -113,20 +108,22 @@ __device__ __forceinline__ void pull_near(Sums* home, const Body* bodies, int fi
 }
 
 #if __CUDA_ARCH__ >= 800
-// The bits of non-negative numbers are in the order of the numbers.
+// Read as integers, the bits of non-negative numbers are in the order of the numbers: one instruction finds the
+// largest.
 __device__ __forceinline__ float largest_of_warp(float value) {
-    return __uint_as_float(__reduce_max_sync(0xffffffff, __float_as_uint(value)));
+    return __uint_as_float(warp_max(__float_as_uint(value)));
 }
 
 __device__ __forceinline__ float smallest_of_warp(float value) {
-    return __uint_as_float(__reduce_min_sync(0xffffffff, __float_as_uint(value)));
+    return __uint_as_float(warp_min(__float_as_uint(value)));
 }
 
 __device__ __forceinline__ float root_of(float value) {
     return value > 0 ? value * inverse_sqrt(value) : 0;
 }
 
-// 2^exponent, with the exponent clamped to the range of a float less a margin for products.
+// 2^exponent, with the exponent clamped to the range of a float less a margin for products. A float has its exponent,
+// plus 127, in the bits from 23 on.
 __device__ __forceinline__ float power_of_two(int exponent) {
     return __uint_as_float(static_cast<unsigned>(127 + max(-120, min(120, exponent))) << 23);
 }
@@ -153,7 +150,8 @@ __device__ __forceinline__ unsigned pack_rest(unsigned packed, float first, floa
 }
 
 // 1 / sqrt(value) in 11 instructions, none of them on the pipe for inverse square roots: the guess is within 3.5 %, the
-// first step leaves 1e-4, and the second only rounding errors.
+// first step leaves 1e-4, and the second only rounding errors. The guess halves and negates the exponent, as the bits
+// of a float are nearly its logarithm.
 __device__ __forceinline__ float inverse_sqrt_by_fma(float value) {
     float root = __uint_as_float(0x5f3759dfu - (__float_as_uint(value) >> 1));
     float wrong = fmaf(-value * root, root, 1.0f);
@@ -244,13 +242,13 @@ __device__ __forceinline__ void multiply_f16(float (&d)[4], unsigned a0, unsigne
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b.x), "r"(b.y));
 }
 
-// The low half of one word and the low or the high half of another.
-__device__ __forceinline__ unsigned low_and_low(unsigned one, unsigned other) {
-    return (one & 0xffffu) | other << 16;
+// The low half of the first word, and in the high half the low or the high half of the second.
+__device__ __forceinline__ unsigned low_and_low(unsigned first, unsigned second) {
+    return (first & 0xffffu) | second << 16;
 }
 
-__device__ __forceinline__ unsigned low_and_high(unsigned one, unsigned other) {
-    return (one & 0xffffu) | (other & 0xffff0000u);
+__device__ __forceinline__ unsigned low_and_high(unsigned first, unsigned second) {
+    return (first & 0xffffu) | (second & 0xffff0000u);
 }
 
 constexpr float unit = 1.0f / 256;  // what the squares of block J are multiplied by
@@ -262,10 +260,10 @@ __device__ __forceinline__ void write_left(uint4* left, int i, const Body& body,
     const float numbers[3] = {body.x * scale, body.y * scale, body.z * scale};
     unsigned* const to = &left[i / 16 * 32 + i % 8 * 4].x + i / 8 % 2;
 #pragma unroll
-    for (int part = 0; part < 3; ++part) {
-        const unsigned twice = pack(numbers[part], numbers[part]);
-        to[4 * part] = twice;
-        to[4 * part + 2] = pack_rest(twice, numbers[part], numbers[part]);
+    for (int axis = 0; axis < 3; ++axis) {
+        const unsigned twice = pack(numbers[axis], numbers[axis]);
+        to[4 * axis] = twice;
+        to[4 * axis + 2] = pack_rest(twice, numbers[axis], numbers[axis]);
     }
     square *= power_of_two(-length);
     square *= power_of_two(-length);
@@ -283,9 +281,9 @@ __device__ __forceinline__ void write_right(Staged& staged, int row, const Body&
     const float numbers[3] = {body.x * scale, body.y * scale, body.z * scale};
     unsigned words[4];
 #pragma unroll
-    for (int part = 0; part < 3; ++part) {
-        const unsigned twice = pack(numbers[part], numbers[part]);
-        words[part] = low_and_low(twice, pack_rest(twice, numbers[part], numbers[part]));
+    for (int axis = 0; axis < 3; ++axis) {
+        const unsigned twice = pack(numbers[axis], numbers[axis]);
+        words[axis] = low_and_low(twice, pack_rest(twice, numbers[axis], numbers[axis]));
     }
     const float times = power_of_two(2 * (own_length - length));
     square *= power_of_two(-2 * length) * (1 / unit);
@@ -310,12 +308,14 @@ __device__ __forceinline__ uint2 read_right(const Staged& staged, int row) {
     return make_uint2(word, lane % 4 == 3 ? low_and_low(word, staged.rests[row + lane / 4]) : word);
 }
 
-// Find the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers.
-__device__ __forceinline__ void find_pulls(unsigned (&words)[8], const Body (&own)[2], float length, float mass) {
-    const float m0 = own[0].mass * mass, m1 = own[1].mass * mass;
-    const float by0 = m0 * length, by1 = m1 * length;
-    const float first[4] = {own[0].x * by0, own[0].y * by0, own[0].z * by0, m0};
-    const float second[4] = {own[1].x * by1, own[1].y * by1, own[1].z * by1, m1};
+// Find the factors of the sums for a lane's two bodies: m x, m y, m z and m, each as two FP16 numbers; `length_scale`
+// and `mass_scale` are what lengths and masses are multiplied by.
+__device__ __forceinline__ void find_pulls(unsigned (&words)[8], const Body (&own)[2], float length_scale,
+                                           float mass_scale) {
+    const float first_mass = own[0].mass * mass_scale, second_mass = own[1].mass * mass_scale;
+    const float by_first = first_mass * length_scale, by_second = second_mass * length_scale;
+    const float first[4] = {own[0].x * by_first, own[0].y * by_first, own[0].z * by_first, first_mass};
+    const float second[4] = {own[1].x * by_second, own[1].y * by_second, own[1].z * by_second, second_mass};
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
         words[2 * c] = pack(first[c], second[c]);
@@ -356,38 +356,61 @@ __device__ __forceinline__ void pull_far(float (&on_i)[4], float (&of_j)[4], flo
     if (terms == 2) multiply_f16(of_j, rest[0], rest[2], rest[1], rest[3], own);
 }
 
-// Let block I and the 64 bodies of J that are staged act on each other, with r^-3 as one or two FP16 numbers. `to` are
-// the sums of J; own_length and own_mass are the scales of I, the others those of J.
+// Exponents of the powers of two by which lengths and masses are divided, to bring both into the range of FP16.
+struct Scale {
+    int length, mass;
+};
+
+// What a lane has of 16 bodies of J: of the eight with even numbers and of the eight with odd numbers its column of the
+// matrix product for distances, and of all its column of that for sums.
+struct OtherTile {
+    uint2 distances[2];
+    uint2 pulls;
+};
+
+__device__ __forceinline__ OtherTile read_other_tile(const Staged& staged, int tile) {
+    const int group = lane_of_thread() / 4, part = lane_of_thread() % 4;
+    OtherTile other;
+    other.distances[0] = read_right(staged, 8 * tile);
+    other.distances[1] = read_right(staged, 8 * tile + step / 2);
+    // A tile has eight rows of eight words: row `part`, and row part + 4, the halves of which are swapped.
+    const unsigned* const words = &staged.pulls[part][0].x + 64 * tile;
+    other.pulls = make_uint2(words[group], words[32 + (group ^ 4)]);
+    return other;
+}
+
+// Compute the squared distances of 16 bodies of I from a tile of J.
+__device__ __forceinline__ void find_distances(float (&w)[2][4], const uint4& left, const OtherTile& other) {
+    product_f16(w[0], left, other.distances[0]);
+    product_f16(w[1], left, other.distances[1]);
+}
+
+// Let block I and the 64 bodies of J that are staged act on each other, with r^-3 as one or two FP16 numbers.
 template <int terms>
-__device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length, int length, int own_mass, int mass) {
+__device__ __forceinline__ void meet(Staged& staged, Sums* sums_of_j, const Scale& scale_of_i,
+                                     const Scale& scale_of_j) {
     const int lane = threadIdx.x % 32;
     const int group = lane / 4;
     const int part = lane % 4;
     const bool is_mass = part == 3;
-    const float cube = power_of_two(-3 * length);
-    const float on_j = cube * power_of_two(own_mass) * (is_mass ? 1.0f : power_of_two(own_length));
-    const int first = group / 2 * 4 + group % 2;  // the body of J whose sums the lane gets; another is two further on
+    const float cube = power_of_two(-3 * scale_of_j.length);
+    const float on_j = cube * power_of_two(scale_of_i.mass) * (is_mass ? 1.0f : power_of_two(scale_of_i.length));
+    // Of every 16 bodies of J, the first one whose sums the lane gets, and where its position is staged.
+    const int first = group / 2 * 4 + group % 2;
     const float* const positions = &staged.positions[group / 2 * 2 + group % 2 * 32][is_mass ? 0 : part];
-    const unsigned* const pulls = &staged.pulls[part][0].x;
     const uint2* const own_pulls = reinterpret_cast<const uint2*>(&staged.own_pulls[0][0]) + 8 * part + group;
-    real* const to = &to_j[first].ax + part;
+    real* const to = &sums_of_j[first].ax + part;
     float on_i[tiles][4] = {};
 #pragma unroll unroll
     for (int tile_j = 0; tile_j < step / 16; tile_j += together) {
-        uint2 others[together][2], other_pulls[together];
+        OtherTile others[together];
         float of_j[together][4] = {};
 #pragma unroll
-        for (int k = 0; k < together; ++k) {
-            others[k][0] = read_right(staged, 8 * (tile_j + k));
-            others[k][1] = read_right(staged, 8 * (tile_j + k) + step / 2);
-            const unsigned* const of_tile = pulls + 64 * (tile_j + k);
-            other_pulls[k] = make_uint2(of_tile[group], of_tile[32 + (group ^ 4)]);
-        }
+        for (int k = 0; k < together; ++k) others[k] = read_other_tile(staged, tile_j + k);
         // The squared distances of the next tile are on their way while the roots of this one are taken.
         uint4 left = staged.left[lane];
         float w[2][2][4];
-        product_f16(w[0][0], left, others[0][0]);
-        product_f16(w[0][1], left, others[0][1]);
+        find_distances(w[0], left, others[0]);
 #pragma unroll
         for (int number = 0; number < tiles * together; ++number) {
             const int tile = number / together, k = number % together;
@@ -395,18 +418,18 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
             if (number + 1 < tiles * together) {
                 const int after = (number + 1) % together;
                 if (after == 0) left = staged.left[32 * (tile + 1) + lane];
-                product_f16(w[(number + 1) % 2][0], left, others[after][0]);
-                product_f16(w[(number + 1) % 2][1], left, others[after][1]);
+                find_distances(w[(number + 1) % 2], left, others[after]);
             }
-            pull_far<terms>(on_i[tile], of_j[k], w[number % 2], other_pulls[k], own);
+            pull_far<terms>(on_i[tile], of_j[k], w[number % 2], others[k].pulls, own);
         }
 #pragma unroll
         for (int k = 0; k < together; ++k) {
-            // A lane has component `part` of bodies `first` and first + 2; component 3 is sum w m.
+            // A lane has component `part` of two bodies, one of which is two places behind the other; component 3 is
+            // sum w m.
             const float up = (of_j[k][0] + of_j[k][1]) * on_j;
             const float down = (of_j[k][2] + of_j[k][3]) * on_j;
-            const float up_mass = __shfl_sync(0xffffffff, up, lane | 3);
-            const float down_mass = __shfl_sync(0xffffffff, down, lane | 3);
+            const float up_mass = broadcast(up, lane | 3);
+            const float down_mass = broadcast(down, lane | 3);
             if (!is_mass) {
                 const int tile = tile_j + k;
                 atomicAdd(to + 64 * tile, up - positions[24 * tile] * up_mass);
@@ -414,7 +437,7 @@ __device__ __forceinline__ void meet(Staged& staged, Sums* to_j, int own_length,
             }
         }
     }
-    const float back = cube * power_of_two(mass) * (is_mass ? 1.0f : power_of_two(length));
+    const float back = cube * power_of_two(scale_of_j.mass) * (is_mass ? 1.0f : power_of_two(scale_of_j.length));
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile) {
         staged.far[tile][lane].x += (on_i[tile][0] + on_i[tile][1]) * back;
@@ -435,16 +458,168 @@ __device__ __forceinline__ void see(Body (&seen)[2], float (&square)[2], const B
         square[k] = seen[k].x * seen[k].x + (seen[k].y * seen[k].y + seen[k].z * seen[k].z);
     }
 }
+
+// A block I as a whole: the mean of its positions, its radius about that, and the largest of its masses.
+struct OwnBlock {
+    Body middle;
+    float radius, radius2, heaviest;
+    Scale scale;
+};
+
+__device__ __forceinline__ OwnBlock find_own_block(const Body* bodies) {
+    OwnBlock own = {};
+    const int lane = threadIdx.x % 32;
+    for (int k = lane; k < width; k += 32) {
+        const Body body = bodies[k];
+        own.middle.x += body.x;
+        own.middle.y += body.y;
+        own.middle.z += body.z;
+        own.heaviest = max(own.heaviest, body.mass);
+    }
+    own.middle.x = warp_sum(own.middle.x) * (1.0f / width);
+    own.middle.y = warp_sum(own.middle.y) * (1.0f / width);
+    own.middle.z = warp_sum(own.middle.z) * (1.0f / width);
+    for (int k = 2 * lane; k < width; k += step) {
+        Body two[2], seen[2];
+        float square[2];
+        load(two, bodies + k);
+        see(seen, square, two, own.middle);
+        own.radius2 = max(own.radius2, max(square[0], square[1]));
+    }
+    own.radius2 = largest_of_warp(own.radius2);
+    own.radius = root_of(own.radius2);
+    own.scale.length = exponent_of(own.radius2) / 2 + 1;
+    own.heaviest = largest_of_warp(own.heaviest);
+    own.scale.mass = exponent_of(own.heaviest) + 1;
+    return own;
+}
+
+// Write the factors of both products for block I, and clear its sums.
+__device__ __forceinline__ void stage_own_block(Staged& staged, const Body* bodies, const OwnBlock& own) {
+    const int lane = threadIdx.x % 32;
+    __syncwarp();
+    for (int k = 2 * lane; k < width; k += step) {
+        Body two[2], seen[2];
+        float square[2];
+        load(two, bodies + k);
+        see(seen, square, two, own.middle);
+        write_left(staged.left, k, seen[0], square[0], own.scale.length);
+        write_left(staged.left, k + 1, seen[1], square[1], own.scale.length);
+        unsigned words[8];
+        find_pulls(words, seen, power_of_two(-own.scale.length), power_of_two(-own.scale.mass));
+        // 16 bodies have 64 words, two neighbours eight of 16 words, between those of the bodies eight places away.
+        unsigned* const to = &staged.own_pulls[0][0].x + k / 16 * 64 + k / 2 % 4 * 16 + k / 8 % 2;
+#pragma unroll
+        for (int c = 0; c < 8; ++c) to[2 * c] = words[c];
+    }
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
+    __syncwarp();
+}
+
+// Write the factors of the distances for a lane's two bodies of J, and where they are.
+__device__ __forceinline__ void stage_distances(Staged& staged, const Body (&seen)[2], const float (&square)[2],
+                                                real eps2, int length, int own_length, int lane) {
+    write_right(staged, lane, seen[0], square[0] + eps2, length, own_length);
+    write_right(staged, lane + step / 2, seen[1], square[1] + eps2, length, own_length);
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+        staged.positions[lane][axis] = (&seen[0].x)[axis];
+        staged.positions[lane + step / 2][axis] = (&seen[1].x)[axis];
+    }
+}
+
+// Add what far bodies have done to block I to its sums in memory.
+__device__ __forceinline__ void add_far(Sums* sums, int first, const Staged& staged, int own_length) {
+    const int lane = threadIdx.x % 32, group = lane / 4, part = lane % 4;
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) {
+        const float2 far = staged.far[tile][lane];
+        const float own_scale = power_of_two(own_length + 1);
+        const float up_mass = broadcast(far.x, lane | 3);
+        const float down_mass = broadcast(far.y, lane | 3);
+        real* const to = &sums[first + 16 * tile + group].ax + part;
+        if (part < 3) {
+            const uint4 left = staged.left[32 * tile + lane];
+            const float x_up = sum_of_parts(left.x, left.z) * own_scale;
+            const float x_down = sum_of_parts(left.y, left.w) * own_scale;
+            atomicAdd(to, far.x - x_up * up_mass);
+            atomicAdd(to + 32, far.y - x_down * down_mass);
+        }
+    }
+}
 #endif
+
+// Let block I meet blocks J of its row, 64 bodies at a time: the row has units of the line from `row_begin` on, the
+// first of which is the block with itself, and those from `unit` up to `end` are the warp's.
+//
+// Where 64 bodies are far, lengths are scaled so that squared distances begin at 2^-6, where the smallest FP16 numbers
+// are still fine enough, and w is at most 512; within a factor of 32 in distance the smallest w still has some bits. A
+// float holds the cube of the scale. `total` is the mass of all bodies.
+__device__ __forceinline__ void meet_row(Sums* home, const Body* __restrict__ bodies, int i_block, int row_begin,
+                                         int unit, int end, real eps2, const real* __restrict__ total) {
+    const int i_first = i_block * width;
+#if __CUDA_ARCH__ >= 800
+    __shared__ Staged all_staged[P / 32];
+    Staged& staged = all_staged[threadIdx.x / 32];
+    const OwnBlock own = find_own_block(bodies + i_first);
+    stage_own_block(staged, bodies + i_first, own);
+#endif
+    const int j_begin = (i_block + unit - row_begin) * width;
+    const int j_end = (i_block + end - row_begin) * width;
+#if __CUDA_ARCH__ >= 800
+    Body two[2], seen[2];
+    float square[2];
+    const int lane = threadIdx.x % 32;
+    load(two, bodies + j_begin + 2 * lane);
+#endif
+    for (int j_first = j_begin; j_first < j_end; j_first += step) {
+        const bool same = j_first < i_first + width;
+#if __CUDA_ARCH__ >= 800
+        see(seen, square, two, own.middle);
+        // The next bodies are on their way while these are computed.
+        if (j_first + step < j_end) load(two, bodies + j_first + step + 2 * lane);
+        const float nearest = smallest_of_warp(min(square[0], square[1]));
+        const float furthest = largest_of_warp(max(square[0], square[1]));
+        // No pair is nearer than this.
+        const float between = max(root_of(nearest) - own.radius, 0.0f);
+        const float least = between * between + eps2;
+        const int length = (exponent_of(least) >> 1) + 3;
+        constexpr float separation = SEPARATION / 100.0f;
+        if (!same && nearest > separation * separation * own.radius2 && furthest + eps2 < 1024 * least &&
+            abs(length) <= 40) {
+            const float heaviest = largest_of_warp(max(seen[0].mass, seen[1].mass));
+            const Scale scale = {length, exponent_of(heaviest) + 1};
+            __syncwarp();
+            stage_distances(staged, seen, square, eps2, length, own.scale.length, lane);
+            unsigned words[8];
+            find_pulls(words, seen, power_of_two(-length), power_of_two(-scale.mass));
+            // Of each eight lanes the even ones have the first four rows, the odd ones the others, whose halves are
+            // swapped.
+            uint4* const to = staged.pulls[lane / 8 * 8 + lane % 2 * 4 + lane % 8 / 2];
+            to[lane % 2] = make_uint4(words[0], words[1], words[2], words[3]);
+            to[1 - lane % 2] = make_uint4(words[4], words[5], words[6], words[7]);
+            __syncwarp();
+            if (TERMS == 1 && nearest > 4 * own.radius2 && MANY * max(own.heaviest, heaviest) <= *total)
+                meet<1>(staged, home + j_first, own.scale, scale);
+            else
+                meet<2>(staged, home + j_first, own.scale, scale);
+            continue;
+        }
+#endif
+        pull_near(home, bodies, i_first, width, j_first, step, eps2);
+        if (!same) pull_near(home, bodies, j_first, step, i_first, width, eps2);
+    }
+#if __CUDA_ARCH__ >= 800
+    add_far(home, i_first, staged, own.scale.length);
+#endif
+}
 
 extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     tensor(const Body* __restrict__ bodies, Sums* __restrict__ sums, int blocks, real eps2, int parts, int copies,
            const real* __restrict__ total, int share, int shares) {
-#if __CUDA_ARCH__ >= 800
-    __shared__ Staged all_staged[P / 32];
-    Staged& staged = all_staged[threadIdx.x / 32];
-#endif
-    const int warp = __shfl_sync(0xffffffff, blockIdx.x * (P / 32) + threadIdx.x / 32, 0);
+    // The same number in all lanes: from lane 0, so that the compiler knows it.
+    const int warp = broadcast(blockIdx.x * (P / 32) + threadIdx.x / 32, 0);
     const int number = warp / parts;
     const int line = share + number * shares;
     const int part_of_line = warp - number * parts;
@@ -454,6 +629,7 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
     int unit = static_cast<int>(static_cast<long long>(units) * part_of_line / parts);
     const int end = static_cast<int>(static_cast<long long>(units) * (part_of_line + 1) / parts);
 
+    // A part of a line has pairs of one row, or the last ones of a row and the first ones of its partner.
     while (unit < end) {
         const int in_first = blocks - line;
         const int i_block = unit < in_first ? line : blocks - 1 - line;
@@ -461,119 +637,8 @@ extern "C" __global__ void __launch_bounds__(P, RESIDENT)
         const int row_end = min(end, unit < in_first ? in_first : units);
         Sums* const home = sums + static_cast<long long>(i_block % copies) * blocks * width;
 
-        const int i_first = i_block * width;
-#if __CUDA_ARCH__ >= 800
-        const int lane = threadIdx.x % 32;
-        // In the fragments of a matrix product a lane holds elements of row, or column, `group` and of depth `part`.
-        const int group = lane / 4;
-        const int part = lane % 4;
-        Body middle = {};
-        float heaviest = 0;
-        for (int k = lane; k < width; k += 32) {
-            const Body body = bodies[i_first + k];
-            middle.x += body.x;
-            middle.y += body.y;
-            middle.z += body.z;
-            heaviest = max(heaviest, body.mass);
-        }
-        middle.x = sum_of_warp(middle.x) * (1.0f / width);
-        middle.y = sum_of_warp(middle.y) * (1.0f / width);
-        middle.z = sum_of_warp(middle.z) * (1.0f / width);
-        Body two[2], seen[2];
-        float square[2];
-        float radius2 = 0;
-        for (int k = 2 * lane; k < width; k += step) {
-            load(two, bodies + i_first + k);
-            see(seen, square, two, middle);
-            radius2 = max(radius2, max(square[0], square[1]));
-        }
-        radius2 = largest_of_warp(radius2);
-        const float radius = root_of(radius2);
-        const int own_length = exponent_of(radius2) / 2 + 1;
-        heaviest = largest_of_warp(heaviest);
-        const int own_mass = exponent_of(heaviest) + 1;
-        __syncwarp();
-        for (int k = 2 * lane; k < width; k += step) {
-            load(two, bodies + i_first + k);
-            see(seen, square, two, middle);
-            write_left(staged.left, k, seen[0], square[0], own_length);
-            write_left(staged.left, k + 1, seen[1], square[1], own_length);
-            unsigned words[8];
-            find_pulls(words, seen, power_of_two(-own_length), power_of_two(-own_mass));
-            unsigned* const to = &staged.own_pulls[0][0].x + k / 16 * 64 + k / 2 % 4 * 16 + k / 8 % 2;
-#pragma unroll
-            for (int c = 0; c < 8; ++c) to[2 * c] = words[c];
-        }
-#pragma unroll
-        for (int tile = 0; tile < tiles; ++tile) staged.far[tile][lane] = make_float2(0, 0);
-        __syncwarp();
-#endif
-        const int j_begin = (i_block + unit - begin) * width;
-        const int j_end = (i_block + row_end - begin) * width;
+        meet_row(home, bodies, i_block, begin, unit, row_end, eps2, total);
         unit = row_end;
-#if __CUDA_ARCH__ >= 800
-        load(two, bodies + j_begin + 2 * lane);
-#endif
-        for (int j_first = j_begin; j_first < j_end; j_first += step) {
-            const bool same = j_first < i_first + width;
-#if __CUDA_ARCH__ >= 800
-            see(seen, square, two, middle);
-            // The next bodies are on their way while these are computed.
-            if (j_first + step < j_end) load(two, bodies + j_first + step + 2 * lane);
-            const float nearest = smallest_of_warp(min(square[0], square[1]));
-            const float furthest = largest_of_warp(max(square[0], square[1]));
-            // No pair is nearer than this. Lengths are scaled so that squared distances begin at 2^-6, where the
-            // smallest FP16 numbers are still fine enough, and w is at most 512; within a factor of 32 in distance the
-            // smallest w still has some bits. A float holds the cube of the scale.
-            const float between = max(root_of(nearest) - radius, 0.0f);
-            const float least = between * between + eps2;
-            const int length = (exponent_of(least) >> 1) + 3;
-            constexpr float separation = SEPARATION / 100.0f;
-            if (!same && nearest > separation * separation * radius2 && furthest + eps2 < 1024 * least &&
-                abs(length) <= 40) {
-                const float heaviest_other = largest_of_warp(max(seen[0].mass, seen[1].mass));
-                const int mass = exponent_of(heaviest_other) + 1;
-                __syncwarp();
-                write_right(staged, lane, seen[0], square[0] + eps2, length, own_length);
-                write_right(staged, lane + step / 2, seen[1], square[1] + eps2, length, own_length);
-#pragma unroll
-                for (int axis = 0; axis < 3; ++axis) {
-                    staged.positions[lane][axis] = (&seen[0].x)[axis];
-                    staged.positions[lane + step / 2][axis] = (&seen[1].x)[axis];
-                }
-                unsigned words[8];
-                find_pulls(words, seen, power_of_two(-length), power_of_two(-mass));
-                uint4* const to = staged.pulls[lane / 8 * 8 + lane % 2 * 4 + lane % 8 / 2];
-                to[lane % 2] = make_uint4(words[0], words[1], words[2], words[3]);
-                to[1 - lane % 2] = make_uint4(words[4], words[5], words[6], words[7]);
-                __syncwarp();
-                if (TERMS == 1 && nearest > 4 * radius2 && MANY * max(heaviest, heaviest_other) <= *total)
-                    meet<1>(staged, home + j_first, own_length, length, own_mass, mass);
-                else
-                    meet<2>(staged, home + j_first, own_length, length, own_mass, mass);
-                continue;
-            }
-#endif
-            pull_near(home, bodies, i_first, width, j_first, step, eps2);
-            if (!same) pull_near(home, bodies, j_first, step, i_first, width, eps2);
-        }
-#if __CUDA_ARCH__ >= 800
-#pragma unroll
-        for (int tile = 0; tile < tiles; ++tile) {
-            const float2 far = staged.far[tile][lane];
-            const float own_scale = power_of_two(own_length + 1);
-            const float up_mass = __shfl_sync(0xffffffff, far.x, lane | 3);
-            const float down_mass = __shfl_sync(0xffffffff, far.y, lane | 3);
-            real* const to = &home[i_first + 16 * tile + group].ax + part;
-            if (part < 3) {
-                const uint4 left = staged.left[32 * tile + lane];
-                const float x_up = sum_of_parts(left.x, left.z) * own_scale;
-                const float x_down = sum_of_parts(left.y, left.w) * own_scale;
-                atomicAdd(to, far.x - x_up * up_mass);
-                atomicAdd(to + 32, far.y - x_down * down_mass);
-            }
-        }
-#endif
     }
 }
 #endif
@@ -596,17 +661,16 @@ extern "C" __global__ void __launch_bounds__(P)
         middle.y += own[k].y;
         middle.z += own[k].z;
     }
-    middle.x = sum_of_warp(middle.x) * (1.0f / width);
-    middle.y = sum_of_warp(middle.y) * (1.0f / width);
-    middle.z = sum_of_warp(middle.z) * (1.0f / width);
+    middle.x = warp_sum(middle.x) * (1.0f / width);
+    middle.y = warp_sum(middle.y) * (1.0f / width);
+    middle.z = warp_sum(middle.z) * (1.0f / width);
     float radius2 = 0;
 #pragma unroll
     for (int k = 0; k < R; ++k) {
         const float x = own[k].x - middle.x, y = own[k].y - middle.y, z = own[k].z - middle.z;
         radius2 = max(radius2, x * x + (y * y + z * z));
     }
-#pragma unroll
-    for (int apart = 16; apart > 0; apart /= 2) radius2 = max(radius2, __shfl_xor_sync(0xffffffff, radius2, apart));
+    radius2 = warp_max(radius2);
     const bool full = (block + 1) * width <= n;
     if (lane == 0) radii[block] = full ? static_cast<unsigned>(__float_as_int(radius2)) : 0xffffffffu;
 }
@@ -625,7 +689,7 @@ extern "C" __global__ void __launch_bounds__(P)
     for (int first = 0; first < blocks; first += 32) {
         const int k = first + lane;
         const unsigned other = k < blocks ? radii[k] : 0xffffffffu;
-        before += __popc(__ballot_sync(0xffffffff, other < own || (other == own && k < block)));
+        before += __popc(lanes_where(other < own || (other == own && k < block)));
     }
     if (lane == 0) ranks[before] = block;
 }
@@ -641,8 +705,8 @@ extern "C" __global__ void __launch_bounds__(P)
     Body own = {};
     if (k < places) own = bodies[order[min(before(ranks, k), n - 1)]];
     if (k >= n) own.mass = 0;
-    const real mass = sum_of_warp(own.mass);
-    if (threadIdx.x % 32 == 0) atomicAdd(total, mass);
+    const real mass = warp_sum(own.mass);
+    if (lane_of_thread() == 0) atomicAdd(total, mass);
     if (k >= places) return;
     placed[k] = own;
     for (int copy = 0; copy < copies; ++copy) sums[static_cast<long long>(copy) * places + k] = Sums{};
