@@ -1,8 +1,8 @@
 """The wave equation after a Laplace transform in time: the potential exp(-K r) / (4 pi r) and its gradient.
 
-K is the real parameter of the transform over the speed of the wave. r is softened by eps as gravity is. A source adds zero
-to its own gradient, and mass exp(-K eps) / (4 pi eps) to its potential; subtract it where it is not wanted. Hamada &
-Iitaka 2007 name the wave equation among what their scheme computes.
+K is the real parameter of the transform over the speed of the wave. r is softened by eps as gravity is. A source adds
+zero to its own gradient, and mass exp(-K eps) / (4 pi eps) to its potential; subtract it where it is not wanted. Hamada
+& Iitaka 2007 name the wave equation among what their scheme computes.
 """
 
 from math import exp
@@ -22,9 +22,9 @@ def interact(sums, i, j, eps2):
     r2 = dx * dx + (dy * dy + (dz * dz + eps2))
     inverse = inverse_sqrt(r2)
     phase = K * (r2 * inverse)
-    wave = UNIT * j.mass * inverse * exp(-phase)
-    slope = wave * (1 + phase) * (inverse * inverse)
+    amplitude = UNIT * j.mass * inverse * exp(-phase)
+    slope = amplitude * (1 + phase) * (inverse * inverse)
     sums.gx += slope * dx
     sums.gy += slope * dy
     sums.gz += slope * dz
-    sums.wave += wave
+    sums.potential += amplitude

@@ -1,7 +1,7 @@
 """SPH: the density at each body, by the cubic spline of Monaghan & Lattanzio (1985) with one smoothing length.
 
-The spline is (2 - q)^3 / 4 - (1 - q)^3, each term where it is positive, with q = r / H; a body counts itself. eps has no
-effect. Hamada & Iitaka 2007 name SPH among what their scheme computes. This is the first of its two loops.
+The spline is (2 - q)^3 / 4 - (1 - q)^3, each term where it is positive, with q = r / H; a body counts itself. eps has
+no effect. Hamada & Iitaka 2007 name SPH among what their scheme computes. This is the first of its two loops.
 """
 
 from math import sqrt
