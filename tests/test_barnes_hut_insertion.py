@@ -50,7 +50,7 @@ def test_the_cells_are_those_of_a_textbook_in_the_order_in_which_they_are_made()
     assert own.count == len(textbook) > 80
     found = [(width, frozenset(bodies_in(own, cell))) for cell, width in enumerate(own._widths[: own.count])]
     assert set(found) == {(cell.width, frozenset(cell.bodies)) for cell in textbook}
-    assert [made for _, made in found][0] == frozenset(range(200))
+    assert found[0][1] == frozenset(range(200))
 
 
 @pytest.mark.parametrize("sort", insertion.SORTS)

@@ -784,7 +784,11 @@ def test_insertion_is_compared_with_all_that_the_hybrid_does_besides_building():
         ("sums-in-memory", {"memory": {"seconds": 1.1}, "register": {"seconds": 1.0}}, "does not hold"),
         # Near table 3 itself, at 38 FLOPs per interaction.
         *(
-            (one, {"small": {"interactions_per_second": small}, "large": {"interactions_per_second": 270e9 / 38}}, found)
+            (
+                one,
+                {"small": {"interactions_per_second": small}, "large": {"interactions_per_second": 270e9 / 38}},
+                found,
+            )
             for one, small, found in (
                 ("speed", 190e9 / 38, "holds"),
                 ("speed-as-called", 150e9 / 38, "does not hold"),

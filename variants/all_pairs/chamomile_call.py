@@ -1,9 +1,10 @@
 """Compute the Chamomile Scheme as the source's library is called: from host arrays, for n_i bodies pulled by n_j.
 
-Against chamomile: bodies and accelerations stay on the host, and each call uploads the n_i bodies that are pulled and the
-n_j = n that pull, and downloads n_i accelerations. An evaluation has ``calls`` calls, in each of which all bodies pull
-n / ``calls`` others, so that n_j is larger than n_i. ``sums`` is where the sums are kept between bags: in a register, or
-in global memory as the source prints the scheme. ``memory`` of the host is pageable or pinned. The stages are timed.
+Against chamomile: bodies and accelerations stay on the host, and each call uploads the n_i bodies that are pulled and
+the n_j = n that pull, and downloads n_i accelerations. An evaluation has ``calls`` calls, in each of which all bodies
+pull n / ``calls`` of them, so that n_j is larger than n_i. ``sums`` is where the sums are kept between bags: in a
+register, or in global memory as the source prints the scheme. ``memory`` of the host is pageable or pinned. The stages
+are timed.
 """
 
 import itertools

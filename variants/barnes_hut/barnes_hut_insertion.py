@@ -12,7 +12,7 @@ from gravbench.model.variant import Prepared, variant
 from gravbench.variants.barnes_hut import accuracy, inserted, insertion, morton, tree
 
 
-def cpu_kernel(numba, real, *, DIM):  # noqa: ARG001 - Numba comes in where the loops are compiled
+def cpu_kernel(numba, real, *, DIM):
     """Compile the walk; the functions that build the tree are compiled at the first launch."""
     return insertion.compiled(real, DIM).walk
 

@@ -157,7 +157,7 @@ def compiled(real, dim):
 
     @numba.njit(parallel=True, error_model="numpy")
     def walk(rows, order, parts, following, cells, eps2, accelerations, met):
-        """Walk for all bodies; the acceleration of row k goes to row ``order[k]``, and each worker counts for itself."""
+        """Walk for all bodies; the acceleration of row k goes to row ``order[k]``. Each worker counts for itself."""
         n, workers = rows.shape[0], met.shape[0]
         blocks = (n + BLOCK - 1) // BLOCK
         for worker in numba.prange(workers):
@@ -211,15 +211,11 @@ class Inserted(tree.Tree):
             self.walked = self.sorted_rows
             lap("reorder")
         loops = self.by_insertion
-        # What contains all bodies may have no width.
-        while not (
-            count := loops.insert(self.walked, self.low, self.width, self.parts, self._widths, self.following)
-        ):
+        while not (count := loops.insert(self.walked, self.low, self.width, self.parts, self._widths, self.following)):
             self._make_room(2 * self._widths.size)
         self.count = count
-        loops.summarize(
-            self.walked, self.parts, self._widths, self.following, count, self.reach, self._least, self._sums, self.cells
-        )  # fmt: skip
+        cells = self.parts, self._widths, self.following, count
+        loops.summarize(self.walked, *cells, self.reach, self._least, self._sums, self.cells)
         lap("build")
 
     def sort(self):

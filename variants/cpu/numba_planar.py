@@ -1,7 +1,7 @@
 """The double loop over all pairs on one core, in two or three dimensions.
 
-Against numba_direct: in the plane (dim 2) it neither loads nor subtracts z, and adds nothing along z, as soa_direct does
-on a GPU. The bodies are then projected onto z = 0, for the float64 reference too.
+Against numba_direct: in the plane (dim 2) it neither loads nor subtracts z, and adds nothing along z, as soa_direct
+does on a GPU. The bodies are then projected onto z = 0, for the float64 reference too.
 """
 
 from gravbench.model.variant import variant
