@@ -884,7 +884,7 @@ def test_ladder_has_every_variant_and_size_and_spares_the_cpu():
             found = {case.n for case in sweep.cases if (case.variant, case.toolkit) == (one.name, toolkit)}
             most = max(found) if toolkit == "cpu" else 65536 if one.name == "cupy_broadcast" else max(sizes)
             least = 65536 if one.name == "tensor_half" else 0
-            elsewhere = ("chamomile_part", "barnes_hut_classic", "cute_tiles", "mojo_tiles")
+            elsewhere = ("chamomile_part", "chamomile_call", "barnes_hut_classic", "cute_tiles", "mojo_tiles")
             once = one.name.startswith("lee_") or one.name in elsewhere
             own = {4**power for power in range(5, 10)} if toolkit == "cpu" else sizes
             assert found == ({65536} if once else {n for n in own if least <= n <= most})

@@ -141,6 +141,70 @@ def test_two_molecules_attract_from_afar_and_repel_when_near():
         assert np.sign(direct("lennard_jones", bodies)[0, 0]) == sign
 
 
+def constant(name, of):
+    """Return a constant of a packaged interaction, as its file states it."""
+    return float(interaction_files.packaged()[of].read_text().split(f"\n{name} = ")[1].split()[0])
+
+
+def on_a_sphere(n, radius, probes):
+    """Lay n elements of equal area out on a sphere, with outward normals; probes are elements without area."""
+    height = 1 - (2 * np.arange(n) + 1) / n
+    turn = np.pi * (1 + 5**0.5) * np.arange(n)
+    ring = np.sqrt(1 - height**2)
+    normal = np.column_stack([ring * np.cos(turn), ring * np.sin(turn), height])
+    mass = np.append(np.full(n, 4 * np.pi * radius**2 / n), np.zeros(len(probes)))
+    normals = np.vstack([normal, np.zeros_like(probes)])
+    return Bodies(mass, np.vstack([radius * normal, probes]), normals, 1e-6)
+
+
+PROBES = np.array([[0.0, 0, 0], [0.3, -0.2, 0.4], [0, 3.5, 0], [-4, 1, 2]])
+"""Two points inside a sphere of radius 2, and two outside."""
+
+
+def test_the_layers_of_a_sphere_have_the_potentials_of_the_theorem_of_gauss():
+    sums = direct("boundary_layers", on_a_sphere(4000, 2.0, PROBES))[-4:]
+    far = np.linalg.norm(PROBES[2:], axis=1)
+    assert_allclose(sums[:, 0], [2, 2, *(4 / far)], rtol=1e-3)
+    assert_allclose(sums[:2, 1:4], 0, atol=1e-3)
+    assert_allclose(sums[2:, 1:4], -4 * PROBES[2:] / far[:, None] ** 3, atol=1e-3)
+    assert_allclose(sums[:, 4], [-1, -1, 0, 0], atol=1e-3)
+
+
+def test_a_shell_of_sources_has_the_screened_potential_of_the_closed_form():
+    k, radius = constant("K", of="screened_wave"), 2.0
+    bodies = on_a_sphere(4000, radius, PROBES)
+    sums = direct("screened_wave", bodies)[-4:]
+    apart = np.linalg.norm(PROBES, axis=1)
+    near, far = np.minimum(apart, radius), np.maximum(apart, radius)
+    # The nearer of the shell and the point to the centre enters by sinh, the other by the potential itself.
+    ratio = np.sinh(k * near) / np.where(near, k * near, 1)
+    ratio[0] = 1
+    expected = bodies.mass.sum() / (4 * np.pi) * ratio * np.exp(-k * far) / far
+    assert_allclose(sums[:, 3], expected, rtol=1e-3)
+    assert_allclose(sums[0, :3], 0, atol=1e-3)
+
+
+def test_the_gradient_of_the_screened_potential_is_its_slope():
+    bodies = generators.plummer(12, 2, EPS)
+    step = 1e-5
+    for axis in np.eye(3):
+        there, back = (direct("screened_wave", moved(bodies, of=5, by=sign * step * axis))[5, 3] for sign in (1, -1))
+        assert direct("screened_wave", bodies)[5, :3] @ axis == pytest.approx((there - back) / (2 * step), rel=1e-5)
+
+
+def test_the_density_of_sph_is_that_of_the_spline():
+    h = constant("H", of="sph_density")
+    for apart, part in ((0.5, 0.71875), (1.5, 0.03125), (1.0, 0.25), (2.0, 0.0), (50.0, 0.0)):
+        bodies = Bodies(np.array([3.0, 5.0]), np.array([[0.0, 0, 0], [0, apart * h, 0]]), np.zeros((2, 3)), EPS)
+        expected = np.array([[3 + 5 * part], [5 + 3 * part]]) / (np.pi * h**3)
+        assert_allclose(direct("sph_density", bodies), expected, rtol=1e-12, atol=0)
+    # On a fine lattice of density 7 the sum is the density.
+    step = h / 2.5
+    places = step * (np.stack(np.meshgrid(*[np.arange(13) - 6] * 3), axis=-1).reshape(-1, 3))
+    lattice = Bodies(np.full(len(places), 7 * step**3), places, np.zeros_like(places), EPS)
+    assert direct("sph_density", lattice)[len(places) // 2, 0] == pytest.approx(7, rel=2e-3)
+
+
 COUNTED = [
     ("j.x - i.x", 1),
     ("j.x + i.x * j.y / i.y", 3),

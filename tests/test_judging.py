@@ -37,6 +37,7 @@ RIGHT = (ENTRIES / "right.cu").read_text("utf-8")
 SEED = 5
 VARIANTS = discover()
 WITHOUT_ENTRY = {
+    "chamomile_call": "works on the host in each launch",
     "symmetric_gpus": "compiles its kernels with several values of P",
     **dict.fromkeys(("tensor", "tensor_gpus", "tensor_half"), "has a library sort the bodies in each launch"),
 }

@@ -28,8 +28,8 @@ from gravbench.verifying import comparing
 
 VARIANTS = discover()
 TWINS = [name for name, one in VARIANTS.items() if "mlir" in one.toolkits]
-WITHOUT = {"kahan", "register_blocked", "split_j", "barnes_hut", "barnes_hut_classic"}
-"""Kernels that carry a tuple of tuples through a loop, and trees, parts of which are written for LLVM."""
+WITHOUT = {"kahan", "register_blocked", "split_j", "barnes_hut", "barnes_hut_classic", "chamomile_call"}
+"""Kernels that carry a tuple of tuples through a loop, trees, parts of which are written for LLVM, and host calls."""
 WITHOUT_TILES = {"naive", "float4", "soa_direct", "approximate_global"}
 SMALL = {"p": 32, "q": 2, "unroll": 8, "j_bag": 64} if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else {}
 

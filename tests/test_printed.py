@@ -11,9 +11,13 @@ from gravbench.errors import InputError
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies
 from gravbench.model.initial_conditions import available, load
+from gravbench.model.interaction import GRAVITY
+from gravbench.model.interaction_files import find
 from gravbench.model.variant import DIRECT_SUM, discover
+from gravbench.toolkits.interface import FLAGS
 from gravbench.variants.common import printed
 from gravbench.verifying import comparing as reference
+from nvrtc import compile_cuda
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no g++ on PATH")
 EPS = 0.05
@@ -108,6 +112,34 @@ def test_a_part_of_the_bodies_in_bags_pulls_all(prepared_of, n):
         prepared.launch()
         sums.append(prepared.accelerations[:, :3].copy())
     assert agrees(np.mean(sums, axis=0), bodies)
+
+
+@pytest.mark.parametrize("n", [1, 130, 300])
+@pytest.mark.parametrize("sums", ["register", "memory"])
+@pytest.mark.parametrize("calls", [1, 4])
+def test_a_call_of_the_scheme_pulls_a_part_of_the_bodies_by_all(prepared_of, n, sums, calls):
+    """Bags that are full, and one at the end that is not; calls of several blocks, and fewer bodies than calls."""
+    bodies = masses_differ(n)
+    prepared = prepared_of("chamomile_call", bodies, p=32, j_bag=64, sums=sums, calls=calls)
+    for _ in range(2):
+        prepared.accelerations[:] = np.nan
+        prepared.launch()
+        assert agrees(prepared.accelerations[:, :3], bodies)
+    stages = []
+    prepared.stages(stages.append)
+    made = min(n, calls)
+    assert stages == ["upload", "force", "download"] * made
+    row = 16
+    assert prepared.insight() == {"stages_bytes": {"upload": (1 + made) * n * row, "download": n * row}}
+
+
+@pytest.mark.parametrize(("in_memory", "read_back"), [(0, 0), (1, 1)])
+def test_sums_in_memory_are_read_back_between_bags(in_memory, read_back):
+    source = discover()["chamomile_call"].cuda_source(find(GRAVITY))
+    constants = {"P": 128, "J_BAG": 512, "UNROLL": 16, "IN_MEMORY": in_memory}
+    _, ptx, _ = compile_cuda(source, "sm_90", [*FLAGS, *(f"-D{name}={value}" for name, value in constants.items())])
+    # Bodies come by loads that assume that nobody writes to them (ld.global.nc).
+    assert ptx.count("ld.global.v4.f32") == read_back
 
 
 @pytest.mark.parametrize("staged", [0, 1])

@@ -139,7 +139,7 @@ def test_every_value_of_an_axis_that_a_twin_takes_changes_what_it_runs(name):
     """A kernel that ignores an axis has to say in ``when`` which one value it stands for."""
     variant = discover()[name]
     for axis, values in variant.axes.items():
-        if axis == "parts":  # 0 stands for one of the others
+        if axis in ("parts", "memory"):  # 0 stands for one of the others; a kernel does not see the host's memory
             continue
         axes = [variant.complete({axis: value}) for value in values]
         able = [one for one in axes if possible(variant, one, "numba")]

@@ -29,6 +29,8 @@ Unit = Literal[
     "frames/s",
     "steps/s",
     "relative error",
+    "relative error over a cycle",
+    "error relative to all contributions",
     "blocks",
     "waves",
     "multiprocessors",
@@ -45,9 +47,16 @@ Unit = Literal[
     "global loads per body",
     "% of a warp",
     "% of the stages building the tree",
+    "seconds of the stages but building the tree",
+    "seconds of sort",
+    "seconds of build",
     "seconds of traverse",
     "seconds of allocate",
+    "seconds of transfers",
+    "GB/s of upload",
     "GB/s of download",
+    "ms per 100 steps by a process of 20",
+    "ms per 100 steps by a process of 100",
 ]
 Selection = Mapping[str, Value | list[Value]]
 Number = Annotated[float, Field(allow_inf_nan=False)]

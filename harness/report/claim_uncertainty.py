@@ -18,6 +18,8 @@ from gravbench.verdicts.uncertainty import Uncertainties
 COUNTED: frozenset[Unit] = frozenset(
     {
         "relative error",
+        "relative error over a cycle",
+        "error relative to all contributions",
         "blocks",
         "waves",
         "multiprocessors",
@@ -39,6 +41,9 @@ COUNTED: frozenset[Unit] = frozenset(
 
 SHARES: frozenset[Unit] = frozenset({"% of the stages building the tree"})
 """Parts of one evaluation: what lengthens all of its stages changes none, and no record has samples of a stage."""
+
+STARTED: frozenset[Unit] = frozenset({"ms per 100 steps by a process of 20", "ms per 100 steps by a process of 100"})
+"""Times that include the start of a process, which a record has once."""
 
 STEPS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Where within its interval a number is put, in half widths from its median."""
@@ -87,6 +92,8 @@ class Doubts:
             return CERTAIN
         if unit in SHARES:
             return Doubt(remark="without an interval, because it is a part of one evaluation")
+        if unit in STARTED:
+            return Doubt(remark="without an interval, because a process starts once")
         narrow, reach = not self._uncertainties.includes_processes(record), self._uncertainties.reach(record)
         if reach is not None:
             return Doubt(reach, narrow)

@@ -137,6 +137,8 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "frames/s": lambda record, _: 1 / ranking.seconds(record),
     "steps/s": lambda record, _: 1 / ranking.seconds(record),
     "relative error": lambda record, _: record.error_max,
+    "relative error over a cycle": lambda record, _: record.error_cycle_max,
+    "error relative to all contributions": lambda record, _: record.error_magnitude_max,
     "blocks": lambda record, _: record.grid_blocks,
     "waves": lambda record, _: record.waves,
     "multiprocessors": lambda record, _: multiprocessors(record),
@@ -153,9 +155,16 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "global loads per body": lambda record, _: _per(record, "global_loads", record.n),
     "% of a warp": lambda record, _: times(record.counters.get("threads_an_instruction"), 100 / 32),
     "% of the stages building the tree": lambda record, _: times(_building(record), 100),
+    "seconds of the stages but building the tree": lambda record, _: _not_building(record),
+    "seconds of sort": lambda record, _: record.stages_seconds.get("sort"),
+    "seconds of build": lambda record, _: record.stages_seconds.get("build"),
     "seconds of traverse": lambda record, _: record.stages_seconds.get("traverse"),
     "seconds of allocate": lambda record, _: record.stages_seconds.get("allocate"),
-    "GB/s of download": lambda record, _: _download(record),
+    "seconds of transfers": lambda record, _: _transfers(record),
+    "GB/s of upload": lambda record, _: _bandwidth(record, "upload"),
+    "GB/s of download": lambda record, _: _bandwidth(record, "download"),
+    "ms per 100 steps by a process of 20": lambda record, _: _by_a_process(record, 20),
+    "ms per 100 steps by a process of 100": lambda record, _: _by_a_process(record, 100),
 }
 
 BUILDING = ("build", "compact")
@@ -168,9 +177,27 @@ def _building(record: Record) -> float | None:
     return sum(record.stages_seconds.get(name, 0) for name in BUILDING) / whole if whole else None
 
 
-def _download(record: Record) -> float | None:
-    seconds = record.stages_seconds.get("download")
-    return record.stages_bytes["download"] / seconds / 1e9 if seconds and "download" in record.stages_bytes else None
+def _not_building(record: Record) -> float | None:
+    """Return the seconds of the other stages."""
+    stages = record.stages_seconds
+    return sum(seconds for name, seconds in stages.items() if name not in BUILDING) if stages else None
+
+
+def _transfers(record: Record) -> float | None:
+    """Return the seconds in which an evaluation moves data to the device and back."""
+    stages = record.stages_seconds
+    return stages["upload"] + stages["download"] if {"upload", "download"} <= stages.keys() else None
+
+
+def _bandwidth(record: Record, stage: str) -> float | None:
+    seconds = record.stages_seconds.get(stage)
+    return record.stages_bytes[stage] / seconds / 1e9 if seconds and stage in record.stages_bytes else None
+
+
+def _by_a_process(record: Record, steps: int) -> float | None:
+    """Return milliseconds of a process that starts and does so many steps, scaled up to 100."""
+    start = record.start_seconds
+    return None if start is None else (ranking.seconds(record) + start / steps) * 100 * 1000
 
 
 def _node_bytes(record: Record) -> float | None:
@@ -244,7 +271,7 @@ def _in_a_process(answer: Answer, figure: Figure) -> Answer:
     if answer.record.start_seconds is None:
         return Answer(None, None, "its record does not say how long its process took to start")
     _, steps = max(pair for pair in figure.process_steps if pair[0] <= answer.record.n)
-    return Answer(answer.record, answer.value + answer.record.start_seconds * 1000 * 100 / steps)
+    return Answer(answer.record, _by_a_process(answer.record, steps))
 
 
 def beside(folder: Path, source: Source) -> dict[str, list[Record]]:

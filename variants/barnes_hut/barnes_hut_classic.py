@@ -8,7 +8,7 @@ buffers are kept, and the bodies are uploaded on a separate stream while the tre
 
 import numpy as np
 
-from gravbench.model.variant import DIRECT_SUM, Prepared, Range, Tolerance, variant
+from gravbench.model.variant import Prepared, Range, variant
 from gravbench.variants.barnes_hut import accuracy, gpu_walk, inserted, morton, tree, walks
 from gravbench.variants.common import ranges
 
@@ -16,23 +16,6 @@ from gravbench.variants.common import ranges
 def numba_kernel(cuda, real, interaction, *, P, COMPACT, TOP, SORTED, DIM):
     """Twin of barnes_hut_classic.cu."""
     return gpu_walk.walk_kernel(cuda, real, P=P, COMPACT=COMPACT, WARP=0, TOP=TOP, SORTED=SORTED, DIM=DIM)
-
-
-RMS = {2: 1.2, 3: 0.3}
-MAX = {2: 35.0, 3: 6.0}
-"""Tolerance divided by theta^2, in the plane and in space: about three times the largest error.
-
-These are 0.44 rms and 12 in the plane, 0.11 and 2.0 in space, over Plummer spheres, uniform spheres and collisions of
-50 to 50,000 bodies (in space 10,000), theta 0.3 to 1.2, eps 0.05 and 0.01, codes of 10 and 21 bits, leaves of 1 and 16.
-"""
-
-
-def tolerance(axes):
-    """Return the tolerance of each number type."""
-    if axes["theta"] == 0:
-        return DIRECT_SUM
-    dim, squared = axes.get("dim", 3), axes["theta"] ** 2
-    return dict.fromkeys(DIRECT_SUM, Tolerance(max=MAX[dim] * squared, rms=RMS[dim] * squared))
 
 
 @variant(
@@ -71,7 +54,7 @@ def tolerance(axes):
     when="top_levels <= 4 or dim == 2",
     approximates="a cell farther away than its width / theta acts as its centre of mass",
     positive_masses=True,
-    tolerance=tolerance,
+    tolerance=inserted.tolerance,
 )
 def prepare(gpu, bodies, *, theta, sort, node, order, top_levels, p, leaf_size, bits, dim):
     """One thread per body, p threads per block; the tree is built on as many cores as make it faster."""
