@@ -186,7 +186,7 @@ def test_a_wrong_device_is_answered_with_those_there_are_and_how_they_are_named(
 
 def test_capitals_and_plurals_are_seen_through(tmp_path):
     config = tmp_path / "x.yaml"
-    of_quick = '-p N=1024: no axis or setting "N"; did you mean n? accepted: n and 78 more'
+    of_quick = '-p N=1024: no axis or setting "N"; did you mean n? accepted: n and 80 more'
     assert refused("run", "quick", "-p", "N=1024") == [of_quick]
     for text, said in {
         "n: 64\nvariant: tiled": f'line 2: unknown key "variant"; did you mean variants? accepted: {KEYS}',
@@ -251,7 +251,7 @@ def test_all_names_that_nobody_knows_are_said_in_the_order_of_the_file(tmp_path)
     toolkits = ", ".join(discover()["tiled"].toolkits)
     lines = refused("run", "x.yaml")
     assert lines[:1] + lines[2:] == [
-        'x.yaml, line 2: no variant "naiv"; did you mean naive? accepted: naive and 43 more; gravbench list shows all '
+        'x.yaml, line 2: no variant "naiv"; did you mean naive? accepted: naive and 46 more; gravbench list shows all '
         "of them",
         f'x.yaml, line 3: no toolkit "cpuy"; did you mean cupy? accepted: {toolkits}',
         f'x.yaml, line 4: naive has no axis "q"; accepted: p, {OF_AN_ENTRY}',

@@ -434,8 +434,8 @@ def test_published_values_beside_a_run_that_drifted_have_the_sign() -> None:
     calm = [one for one in records if one.toolkit == CPU or one.anchor < 2]
     anchor = next(one for one in calm if one.anchor and one.toolkit != CPU)
     slow = anchor.model_copy(update={"median_seconds": 2 * anchor.median_seconds, "anchor": 99})
-    # One figure has the processor's records, whose anchor drifted by itself.
-    assert len(source.figures) == 2
+    # One figure has the processor's records, whose anchor drifted by itself, and one the GPU's.
+    assert [figure.id for figure in source.figures] == ["direct-cpu", "direct-cpu-plane", "direct-gpu"]
     for own, drifted in ((calm, 1), ([*calm, slow], 2)):
         file = io.StringIO()
         render_published(source, own, Console(file=file, width=200))

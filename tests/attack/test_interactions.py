@@ -9,6 +9,7 @@ import math
 import random
 import re
 import subprocess
+import warnings
 from itertools import product
 
 import numpy as np
@@ -191,7 +192,9 @@ CALLS["inverse_sqrt"] = lambda value: np.float64(1) / CALLS["sqrt"](value)
 
 def meant(text, i, j, eps2):
     """Compute what the lines of a file mean: the sums by name, in their order."""
-    module = ast.parse(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a spoilt docstring
+        module = ast.parse(text)
     known = {}
     sums = {}
 
