@@ -36,8 +36,9 @@ def checked(name, text):
 
 @simulated
 @compiled
-@pytest.mark.slow
-@pytest.mark.parametrize("name", IN_NUMBA)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "tiles" else pytest.mark.corpus) for name in IN_NUMBA]
+)
 def test_a_skeleton_is_not_good_enough_and_our_solution_is(name):
     of_skeleton, of_solution = (
         checked(name, text) for text in (exercise(name).skeleton(PYTHON), exercise(name).solution(PYTHON))
@@ -105,6 +106,8 @@ LIMITS = Limits(seconds=6, memory_bytes=4 << 30, processes=1, file_bytes=1 << 20
 ZEROS = (
     "accelerations[cuda.grid(1), 0] = accelerations[cuda.grid(1), 1] = accelerations[cuda.grid(1), 2] = np.float32(0)"
 )
+LASTING = ("never ends", "starts threads without end")
+"""Hostile kernels that run until their limits."""
 HOSTILE = {
     "reads a file": ("open('/etc/passwd').read()", "FileNotFoundError"),
     "reads the judge": ("import gravbench.judging.judgement", "ModuleNotFoundError"),
@@ -157,7 +160,10 @@ def pull(bodies, accelerations, n, eps2):
 
 @simulated
 @pytest.mark.skipif(len(measures()) < 3, reason=f"this system confines by {measures()} alone")
-@pytest.mark.parametrize(("statements", "said"), HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize(
+    ("statements", "said"),
+    [pytest.param(*HOSTILE[name], marks=pytest.mark.slow if name in LASTING else (), id=name) for name in HOSTILE],
+)
 def test_a_hostile_kernel_neither_harms_nor_passes(monkeypatch, statements, said):
     monkeypatch.setattr(emulating, "SIMULATING", LIMITS)
     entry = entry_of(Path("tiles.py"), hostile(statements))

@@ -37,7 +37,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "measuring/engine.py": "b57574c9",
         "toolkits/cuda_sums.py": "1a5776f1",
         "verifying/outside.py": "20a2fba6",
-        "measuring/outside_judge.py": "38de22bd",
+        "measuring/outside_judge.py": "be8803f3",
         "verifying/perturbed.py": "cd740af9",
         "measuring/protocol.py": "1b16ac95",
         "measuring/session.py": "acf4e092",

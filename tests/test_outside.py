@@ -14,7 +14,7 @@ import pytest
 from conftest import GPUS
 from gravbench.config.load import load
 from gravbench.config.settings import Measure
-from gravbench.measuring import runner, stages
+from gravbench.measuring import outside_judge, runner, stages
 from gravbench.measuring.engine import DISAGREE
 from gravbench.measuring.outside_judge import Answer, OutsideJudge
 from gravbench.measuring.plan import plan
@@ -278,7 +278,7 @@ def right_question():
     return asked(job, done(job))
 
 
-def test_it_answers_in_another_process_waits_while_it_is_suspended_and_is_replaced_where_it_dies(judge):
+def test_it_answers_in_another_process_waits_while_it_is_suspended_and_is_replaced_where_it_dies(judge, monkeypatch):
     question = right_question()
     assert answered(judge, question) == Answer()
     judge.suspend()
@@ -292,7 +292,23 @@ def test_it_answers_in_another_process_waits_while_it_is_suspended_and_is_replac
     assert judge._process.root.pid != os.getpid()
     judge._process.root.kill()
     judge._process.root.wait()
-    assert "its process died" in answered(judge, question).error
+    assert answered(judge, question) == Answer()
+    monkeypatch.setattr(outside_judge, "serve", os._exit)
+    judge._process.root.kill()
+    judge._process.root.wait()
+    assert answered(judge, question).error == "its process died twice"
+    monkeypatch.undo()
+    assert answered(judge, question) == Answer()
+
+
+def test_the_answer_to_a_question_that_nobody_waits_for_is_not_taken_for_another(judge):
+    question = right_question()
+    strange = replace(question, case=question.case.model_copy(update={"bodies": "nowhere.npz"}))
+    judge._process.suspend()  # so that it cannot answer at once
+    steps = judge.answer(strange)
+    assert next(steps) is None
+    steps.close()
+    judge._process.resume()
     assert answered(judge, question) == Answer()
 
 

@@ -5,6 +5,7 @@ The engine asks it about each case that a session found right. It is suspended w
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,7 +44,8 @@ def serve(connection: Connection, log: Path) -> None:
     direct_sums(interaction_files.find(GRAVITY), TWO_BODIES, np.arange(2), "float32")
     with suppress(EOFError, OSError):
         while True:
-            connection.send(_answer(connection.recv()))
+            number, question = connection.recv()
+            connection.send((number, _answer(question)))
 
 
 def _answer(question: Question) -> Answer:
@@ -60,29 +62,45 @@ class OutsideJudge:
         """Start its process; what it prints goes to the file ``log``."""
         self._place, self._log = place, log
         self._is_asked = self._is_suspended = False
+        self._numbers = itertools.count(1)
         self._process = self._started()
 
     @property
     def waits_for(self) -> list[Connection | int]:
         """What becomes ready when it has answered."""
-        return [self._process.connection] if self._is_asked else []
+        return [self._process.connection] if self._is_asked and not self._is_suspended else []
 
     def answer(self, question: Question) -> Generator[None, None, Answer]:
         """Have a question answered; yields None while it waits for that."""
-        # To write to a process that is suspended would block.
-        while self._is_asked or self._is_suspended:
+        while self._is_asked:
             yield None
         self._is_asked = True
         try:
-            self._process.connection.send(question)
-            while not self._process.connection.poll():
-                yield None
-            answer: Answer = self._process.connection.recv()
+            answer = yield from self._answer(question)
+            if answer is None:  # whatever killed its process, another one may answer
+                answer = yield from self._answer(question)
+        finally:
+            self._is_asked = False
+        return answer or Answer(error="its process died twice")
+
+    def _answer(self, question: Question) -> Generator[None, None, Answer | None]:
+        """Ask its process; None where that died, and another one has taken its place."""
+        while self._is_suspended:  # to write to it would block
+            yield None
+        number, answered = next(self._numbers), 0
+        try:
+            self._process.connection.send((number, question))
+            while answered != number:  # the answer to a question that nobody waits for any more may come first
+                while not self._process.connection.poll():
+                    yield None
+                answered, answer = self._process.connection.recv()
         except (EOFError, OSError):
-            answer = Answer(error=f"its process died: {self._process.exit()}")
             self._process.end()
             self._process = self._started()
-        self._is_asked = False
+            if self._is_suspended:
+                self._process.suspend()
+            return None
+        assert isinstance(answer, Answer)
         return answer
 
     def suspend(self) -> None:
