@@ -1,5 +1,6 @@
 """The judge outside: it contradicts a session whose judge a variant has replaced, and agrees with one that has not."""
 
+import atexit
 import io
 import os
 import pickle
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
+from tempfile import NamedTemporaryFile
 
 import numpy as np
 import pytest
@@ -102,6 +104,15 @@ def write_run(folder, **texts):
 
 
 @cache
+def every_variant():
+    """Return the path of a sweep of all variants."""
+    with NamedTemporaryFile("w", suffix=".yaml", delete=False) as file:
+        file.write("bodies: plummer\nn: [1024, 4096]\nvariants: all\n")
+    atexit.register(os.unlink, file.name)
+    return file.name
+
+
+@cache
 def records_of_a_run(folder):
     """Return the records of one run of all cheats, and of what is right among them."""
     folder.mkdir()
@@ -167,7 +178,7 @@ def answered(judge, question):
 
 
 def job_of(name, *words, settings=MEASURE, toolkit=CPU, **asked_for):
-    sweep = load("quick", words, variants=[name], toolkits=[toolkit])
+    sweep = load(every_variant(), words, variants=[name], toolkits=[toolkit])
     return Job(0, sweep.cases[0], settings, **asked_for)
 
 
