@@ -13,7 +13,7 @@ from gravbench.judging.entry import entry_of
 from gravbench.judging.judgement import bodies_of, judge, tiles_of
 from gravbench.judging.launching import POISON
 from gravbench.judging.on_device import OnDevice
-from gravbench.learning.exercises import NAMES, InWgsl, exercise, exercises
+from gravbench.learning.exercises import NAMES, exercise, exercises
 from gravbench.learning.thresholds import thresholds
 from gravbench.live import exercises as live_exercises
 from gravbench.live import page as live_page
@@ -21,7 +21,7 @@ from gravbench.toolkits import wgpu
 from test_live import SOFTWARE, Open
 
 SUBMISSIONS = sorted((ROOT / "tests" / "learn").glob("*/*.wgsl"))
-IN_WGSL = [each.name for each in exercises() if isinstance(each.about.wgsl, InWgsl)]
+IN_WGSL = [each.name for each in exercises() if each.in_wgsl]
 QUICK = ("tiles",)
 CHECK = """(async () => {
     const [name, text] = ARGUMENTS;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gravbench.learning.exercises import Exercise, InWgsl, exercises
+from gravbench.learning.exercises import Exercise, exercises
 
 LIVE_PAGE = "live.html"
 """The page of the site that runs the ladder in a browser, and has exercises of the course in WGSL."""
@@ -35,7 +35,7 @@ def page(of_exercise: Exercise) -> str:
     if of_exercise.in_numba:
         text += f"\n{of_exercise.in_numba}"
     text += BEGIN.format(name=of_exercise.name, hints=len(of_exercise.about.hints))
-    if isinstance(of_exercise.about.wgsl, InWgsl):
+    if of_exercise.in_wgsl:
         text += IN_BROWSER.format(page=LIVE_PAGE, name=of_exercise.name)
     return text
 
@@ -52,5 +52,4 @@ def table() -> str:
 
 def in_browser(of_exercise: Exercise) -> str:
     """Return the link to an exercise in the browser, empty where it is not there."""
-    there = isinstance(of_exercise.about.wgsl, InWgsl)
-    return f"[in WGSL](../{LIVE_PAGE}#exercises/{of_exercise.name})" if there else ""
+    return f"[in WGSL](../{LIVE_PAGE}#exercises/{of_exercise.name})" if of_exercise.in_wgsl else ""

@@ -133,6 +133,11 @@ class Exercise:
         return ending
 
     @property
+    def in_wgsl(self) -> InWgsl | None:
+        """What it says in another way where it is done in WGSL; None where WGSL cannot express it."""
+        return self.about.wgsl if isinstance(self.about.wgsl, InWgsl) else None
+
+    @property
     def skeleton_in_wgsl(self) -> str:
         """What a student begins with in a browser."""
         return self._text("skeleton.wgsl")

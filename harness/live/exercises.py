@@ -51,13 +51,13 @@ def content() -> dict[str, Any]:
         "asFast": AS_FAST,
         "words": {verdict: WORDS[verdict] for verdict in BEGINNINGS},
         "beginnings": BEGINNINGS,
-        "all": [_exercise(each, each.about.wgsl) for each in exercises() if isinstance(each.about.wgsl, InWgsl)],
+        "all": [_exercise(each, each.in_wgsl) for each in exercises() if each.in_wgsl],
     }
 
 
 def _sections(of_exercise: Exercise) -> Iterator[tuple[str, Markup]]:
-    if isinstance(of_exercise.about.wgsl, InWgsl):
-        parts = {**of_exercise.sections, "Your part": of_exercise.about.wgsl.part}
+    if of_exercise.in_wgsl:
+        parts = {**of_exercise.sections, "Your part": of_exercise.in_wgsl.part}
         for heading in (*BEFORE, "Your part", *BEHIND):
             text = parts[heading]
             for word, other in IN_WGSL.items():
