@@ -1,3 +1,3 @@
 """The version of the instrument: written into every record and into the distribution."""
 
-VERSION = "1.0.0"
+VERSION = "1.1.0"

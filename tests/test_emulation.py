@@ -4,6 +4,7 @@ import platform
 import re
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -287,6 +288,14 @@ UNKNOWN = {
     "a declared function of the system": ("out[i] = getpid();", "getpid"),
     "assembly": ('asm volatile("mov.u32 %0, %%laneid;" : "=r"(count[0]));', "inline assembly cannot be emulated"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["checked.cpp", "threads.hpp", "device.hpp", "kernels.hpp"])
+def test_headers_of_the_library_come_before_the_names_of_cuda(name):
+    """Among these are words of the library's own, such as ``__noinline__``, which newer ones use in more headers."""
+    text = (Path(programs.__file__).parent / name).read_text("utf-8")
+    after = re.split(r'^#include "|^#define __', text, maxsplit=1, flags=re.MULTILINE)[1:]
+    assert not re.search("^#include <", "".join(after), re.MULTILINE)
 
 
 @pytest.mark.parametrize("case", quick(UNKNOWN, "a function of the system", "assembly"))

@@ -336,6 +336,17 @@ def test_nvrtc_compiles_confined():
 
 
 @needs_nvrtc
+@pytest.mark.usefixtures("all_measures")
+def test_nvrtc_of_a_whole_toolkit_compiles_confined(tmp_path, monkeypatch):
+    """It does not look for its other part beside itself; outside, the system's list of libraries names that."""
+    library, headers = compilers.nvrtc_files()
+    for path in library.parent.glob("libnvrtc*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes().replace(b"$ORIGIN\0", b"/nobody\0"))
+    monkeypatch.setattr(compilers, "nvrtc_files", lambda: (tmp_path / library.name, headers))
+    assert compile_cuda(KERNEL, "sm_90")[0][:4] == b"\x7fELF"
+
+
+@needs_nvrtc
 @pytest.mark.parametrize("name", ["include", "include of the system", "relative include", "computed include", "probe"])
 @pytest.mark.usefixtures("all_measures")
 def test_nvrtc_reads_no_file_of_yours(tmp_path, name):

@@ -6,7 +6,6 @@
 // own stack; anything else is out of bounds. What was last done to each four bytes of arrays and of shared memory is
 // remembered: two accesses of different threads, at least one a write and not both atomic, are a race if no barrier
 // separates them.
-#include "threads.hpp"
 #include <algorithm>
 #include <csignal>
 #include <cstdarg>
@@ -19,6 +18,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 #include <vector>
+#include "threads.hpp"
 #include "kernels.hpp"
 
 extern "C" {

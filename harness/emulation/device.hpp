@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
+// Headers of the library come before these names, which are its own words too: `__noinline__` is part of an attribute there.
 #define __global__ __attribute__((noinline))
 #define __device__
 #define __host__

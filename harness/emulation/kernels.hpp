@@ -1,7 +1,6 @@
 // How the program calls a kernel: by its name, with arguments of which each is an array, an integer or a real number.
 #pragma once
-#include <type_traits>
-#include <utility>
+#include "device.hpp"
 
 namespace emulated {
 struct Argument {

@@ -4,10 +4,10 @@
 // to arrive at a barrier, also those that would end before; all lanes of a mask that exist have to arrive at an exchange.
 #pragma once
 #define EMULATED_RUNTIME
-#include "device.hpp"
 #include <csetjmp>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include "device.hpp"
 
 uint3 threadIdx, blockIdx, blockDim, gridDim;
 

@@ -6,6 +6,7 @@ and NVRTC's remarks to its standard error. It ends with 1 where NVRTC refuses th
 
 import ctypes
 import sys
+from pathlib import Path
 
 
 def fetched(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
@@ -19,6 +20,9 @@ def fetched(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
 
 def main() -> None:
     """Compile."""
+    # The one of a whole CUDA toolkit does not look beside itself, and here it finds nothing by the system's list.
+    for part in Path(sys.argv[1]).parent.glob("libnvrtc-builtins.so*"):
+        ctypes.CDLL(str(part))
     library, program = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
     options = [word.encode() for word in sys.argv[2:]]
     listed = (ctypes.c_char_p * len(options))(*options)
