@@ -92,7 +92,9 @@ class World:
 
     # What happens
 
-    def sleep(self, *_):
+    def sleep(self, *given):
+        for ready in given[:-1]:
+            assert len(ready) == len(set(ready)), "the system refuses to wait for one thing twice"
         self.rounds += 1
         assert self.rounds < 3000, "nothing goes on any more"
 
@@ -129,18 +131,23 @@ class PretendedJudge:
     """A judge outside that takes some rounds, and contradicts a session as the world says."""
 
     world = None
-    waits_for = ()
 
     def __init__(self, place, log):  # noqa: ARG002
-        self.is_suspended = self.has_ended = False
+        self.is_asked = self.is_suspended = self.has_ended = False
         self.questions = []
         self.world.judge = self
 
+    @property
+    def waits_for(self):
+        return [self] if self.is_asked and not self.is_suspended else []
+
     def answer(self, question):
+        self.is_asked = True
         for _ in range(self.world.chance.randint(0, 3)):
             yield None
         while self.is_suspended:
             yield None
+        self.is_asked = False
         self.questions.append(question)
         contradicts = self.world.ends.get(question.case.n) == "is contradicted"
         return Answer("why" if contradicts else None)

@@ -34,7 +34,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "verifying/comparing.py": "e460ced9",
         "verifying/conserved.py": "c9d9bfea",
         "verifying/direct_sums.py": "f1e77058",
-        "measuring/engine.py": "b57574c9",
+        "measuring/engine.py": "9f4f61e1",
         "toolkits/cuda_sums.py": "1a5776f1",
         "verifying/outside.py": "20a2fba6",
         "measuring/outside_judge.py": "be8803f3",

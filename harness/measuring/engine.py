@@ -450,9 +450,10 @@ class Engine:
 
     def _sleep(self, sequences: dict[DeviceSessions, Steps]) -> None:
         """Sleep until a session says something, or for a while."""
-        ready = [ready for sessions in sequences for ready in sessions.waits_for] + list(self._builds.waits_for)
+        # Sessions of several devices wait for the one judge outside.
+        ready = {ready for sessions in sequences for ready in sessions.waits_for} | {*self._builds.waits_for}
         seconds = SLEEP_SECONDS if len(self._busy) == len(sequences) else NAP_SECONDS
         if ready:
-            wait(ready, seconds)
+            wait(list(ready), seconds)
         elif sequences:
             time.sleep(seconds)
