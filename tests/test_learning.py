@@ -138,6 +138,19 @@ def test_a_page_says_what_its_kernels_took_on_a_gpu(name):
     assert not {*times.right} & {*times.unnoticed}
 
 
+def test_teachers_see_the_times_of_all_exercises(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "hooks"))
+    import course_pages
+    import site_pages
+
+    assert site_pages.TIMES in (ROOT / "docs" / "course" / "teaching.md").read_text("utf-8")
+    _, _, *rows = course_pages.table_of_times().splitlines()
+    assert [row.split(" | ")[0] for row in rows] == [f"| {name}" for name in NAMES]
+    for name, row in zip(NAMES, rows, strict=True):
+        for kernel, ratio in exercise(name).times.ratios.items():
+            assert f"{'' if kernel in ('solution', 'skeleton') else f'`{kernel}` '}{number(ratio)}" in row
+
+
 @pytest.mark.parametrize("values", [{"rung": 0}, {"rung": 1, "solutions": 1}, {"rung": 1, "right": {"x": "fast"}}, {}])
 def test_times_that_are_none_are_refused(values):
     with pytest.raises(ValidationError):
