@@ -191,9 +191,7 @@ def test_on_a_gpu_a_submission_is_timed_beside_its_rung(card):
     see = 'see "How long it takes" in gravbench learn show threads'
     assert sections["verdict"].notes == [f"Counted as good as naive, timed 3.000 times as long: {see}"]
     costly = replace(right, verdict="right")
-    assert next(shown.result(costly, {}, as_fast)).notes == [
-        f"Counted as costing more than naive, timed as fast: {see}"
-    ]
+    assert next(shown.result(costly, {}, as_fast)).notes == [f"Counted as less good than naive, timed as fast: {see}"]
     for unknown in (costly, replace(right, counts=None)):
         assert not next(shown.result(unknown, {}, slower)).notes
 

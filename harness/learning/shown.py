@@ -89,7 +89,7 @@ def _disagreement(checked: Checked, beside: Beside | None) -> list[str]:
         return []
     if (beside.ratio <= AS_FAST) == (checked.verdict == "good"):
         return []
-    counted = "as good as" if checked.verdict == "good" else "as costing more than"
+    counted = "as good as" if checked.verdict == "good" else "as less good than"
     return [DISAGREE.format(counted, beside.rung_name, beside.verdict, checked.exercise.name)]
 
 
