@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from conftest import ROOT, command, flat
 from gravbench.errors import InputError
@@ -22,7 +23,8 @@ from gravbench.learning.classroom import as_json, read_class
 from gravbench.learning.exercises import FIGURE, NAMES, exercise, exercises
 from gravbench.learning.similarity import similar
 from gravbench.learning.thresholds import thresholds
-from gravbench.learning.timing_beside import times_beside
+from gravbench.learning.times import AS_FAST, Times, measured
+from gravbench.learning.timing_beside import BODIES, times_beside
 from gravbench.model.device import Device
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
@@ -33,7 +35,10 @@ from hosted_card import built
 SUBMISSIONS = sorted((ROOT / "tests" / "learn").glob("*/*.cu"))
 QUICK = ("tiles",)
 """All of it is checked in the quick part; the check of one submission takes a second or two."""
-HEADINGS = ["The idea", "Who reads what", "Your part", "What to expect, and why", "Where the source says it"]
+HEADINGS = [
+    *("The idea", "Who reads what", "Your part"),
+    *("What to expect, and why", "How long it takes", "Where the source says it"),
+]
 
 graded = pytest.mark.skipif(
     shutil.which("g++") is None or missing() is not None, reason=f"no g++ on PATH, or {missing()}"
@@ -79,6 +84,8 @@ def test_a_mistake_gets_its_diagnosis(path):
     said = f"{shown.BEGINNINGS[found.verdict]} {found.sentence}"
     assert found.verdict != "good"
     assert expected in said, said
+    times = exercise(path.parent.name).times
+    assert path.stem not in (times.unnoticed if found.verdict == "right" else times.right)
 
 
 def test_every_exercise_has_five_mistakes_and_texts_that_fit_a_terminal():
@@ -111,6 +118,45 @@ def test_times_on_pages_are_those_of_the_records(name):
         assert [number(1e3 * ranking.seconds(record)) for record in found] == [number(milliseconds)], key
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_says_what_its_kernels_took_on_a_gpu(name):
+    known, times = measured(), exercise(name).times
+    assert list(known.exercises) == list(NAMES)
+    assert known.n == BODIES
+    section = " ".join(exercise(name).sections["How long it takes"].split())
+    for figure in (known.device, known.driver, f"{known.n:,} bodies", f"up to {AS_FAST} times", number(times.rung)):
+        assert figure in section
+    for milliseconds in filter(None, (times.solution, times.skeleton)):
+        assert f"{number(milliseconds)} ms ({number(milliseconds / times.rung)} times as long)" in section
+    assert section.count(" ms") == sum(map(bool, (times.rung, times.solution, times.skeleton)))
+    disagree = (times.solution or 0) > AS_FAST * times.rung or any(
+        ratio <= AS_FAST for kernel, ratio in times.ratios.items() if kernel == "skeleton" or kernel in times.right
+    )
+    assert ("Count and time agree" in section) != disagree
+    submissions = {path.stem for path in SUBMISSIONS if path.parent.name == name}
+    assert {*times.right, *times.unnoticed} <= submissions
+    assert not {*times.right} & {*times.unnoticed}
+
+
+def test_teachers_see_the_times_of_all_exercises(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "hooks"))
+    import course_pages
+    import site_pages
+
+    assert site_pages.TIMES in (ROOT / "docs" / "course" / "teaching.md").read_text("utf-8")
+    _, _, *rows = course_pages.table_of_times().splitlines()
+    assert [row.split(" | ")[0] for row in rows] == [f"| {name}" for name in NAMES]
+    for name, row in zip(NAMES, rows, strict=True):
+        for kernel, ratio in exercise(name).times.ratios.items():
+            assert f"{'' if kernel in ('solution', 'skeleton') else f'`{kernel}` '}{number(ratio)}" in row
+
+
+@pytest.mark.parametrize("values", [{"rung": 0}, {"rung": 1, "solutions": 1}, {"rung": 1, "right": {"x": "fast"}}, {}])
+def test_times_that_are_none_are_refused(values):
+    with pytest.raises(ValidationError):
+        Times.model_validate(values)
+
+
 @pytest.fixture
 def card(tmp_path, monkeypatch):
     """Return a device that is the processor."""
@@ -128,9 +174,10 @@ def test_on_a_gpu_a_submission_is_timed_beside_its_rung(card):
         r"[\d.]+ ms for 300 bodies on Pretended, where naive takes [\d.]+ ms: (as fast|.* times as long)",
         beside.sentence,
     )
-    sections = {section.name: section for section in shown.result(right, {}, replace(beside, submission=beside.rung))}
+    as_fast = replace(beside, submission=beside.rung)
+    sections = {section.name: section for section in shown.result(right, {}, as_fast)}
     assert sections["time"].parts[0].lines[0].endswith("as fast")
-    assert not sections["time"].notes
+    assert not sections["verdict"].notes
     slower = replace(
         beside,
         rung=replace(
@@ -139,9 +186,14 @@ def test_on_a_gpu_a_submission_is_timed_beside_its_rung(card):
             measurement=beside.rung.measurement.model_copy(update={"median_seconds": beside.submission.seconds / 3}),
         ),
     )
-    (section,) = (section for section in shown.result(right, {}, slower) if section.name == "time")
-    assert section.parts[0].lines[0].endswith("3.00 times as long")
-    assert section.notes == [shown.DISAGREE]
+    sections = {section.name: section for section in shown.result(right, {}, slower)}
+    assert sections["time"].parts[0].lines[0].endswith("3.000 times as long")
+    see = 'see "How long it takes" in gravbench learn show threads'
+    assert sections["verdict"].notes == [f"Counted as good as naive, timed 3.000 times as long: {see}"]
+    costly = replace(right, verdict="right")
+    assert next(shown.result(costly, {}, as_fast)).notes == [f"Counted as less good than naive, timed as fast: {see}"]
+    for unknown in (costly, replace(right, counts=None)):
+        assert not next(shown.result(unknown, {}, slower)).notes
 
 
 @graded

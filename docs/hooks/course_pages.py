@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from gravbench.learning.exercises import Exercise, exercises
+from gravbench.learning.times import measured
+from gravbench.report.numbers import number
 
 LIVE_PAGE = "live.html"
 """The page of the site that runs the ladder in a browser, and has exercises of the course in WGSL."""
@@ -48,6 +50,21 @@ def table() -> str:
         for each in exercises()
     ]
     return "\n".join(["| | exercise | | rung | in the browser |", "| ---: | --- | --- | --- | --- |", *rows])
+
+
+def table_of_times() -> str:
+    """Return how many times as long as the rung the kernels of each exercise take."""
+    rows = []
+    for each in exercises():
+        times = each.times
+        solution, skeleton = (number(times.ratios.get(name)) for name in ("solution", "skeleton"))
+        right, unnoticed = (
+            ", ".join(f"`{name}` {number(times.ratios[name])}" for name in kernels)
+            for kernels in (times.right, times.unnoticed)
+        )
+        rows.append(f"| {each.name} | {number(times.rung)} | {solution} | {skeleton} | {right} | {unnoticed} |")
+    head = f"{measured().device}, {measured().n:,} bodies | rung, ms | solution | skeleton | right, not as good | wrong"
+    return "\n".join([f"| {head} |", "| --- | ---: | ---: | ---: | --- | --- |", *rows])
 
 
 def in_browser(of_exercise: Exercise) -> str:

@@ -32,6 +32,8 @@ MOVED = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 CLAIMS = "<!-- made claims -->"
 EXERCISES = "<!-- exercises -->"
 """Where the list of the exercises of the course stands."""
+TIMES = "<!-- times -->"
+"""Where a page has the times of the exercises."""
 LIVE = "<!-- live page -->"
 """Where a page of the site leads to the one that runs the ladder in a browser."""
 HISTORY = "<!-- history -->"
@@ -86,7 +88,7 @@ def outside(page: str, target: str) -> str | None:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ARG001
     """Fill in what is made from records, lead links out of docs/ to copies, and show which record a number is from."""
     text = markdown.replace(CLAIMS, source_claims.table()) if CLAIMS in markdown else markdown
-    text = text.replace(EXERCISES, course_pages.table())
+    text = text.replace(EXERCISES, course_pages.table()).replace(TIMES, course_pages.table_of_times())
     up = "../" * page.file.src_uri.count("/")
     button = f"[Run the ladder on your own GPU]({up}{course_pages.LIVE_PAGE}){{ .md-button .md-button--primary }}"
     text = text.replace(LIVE, button)

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gravbench.config.document import read
 from gravbench.errors import InputError, nearest
 from gravbench.judging.entry import PYTHON
+from gravbench.learning.times import Times, measured
 from gravbench.model.stem_code import CUDA_C
 from gravbench.report.numbers import number
 
@@ -35,7 +36,7 @@ SLOTS_NUMBA = "slots in Numba"
 STORED = {CUDA_C: CUDA_C, PYTHON: ".numba"}
 """The endings of texts as they are stored here, by those of a student's files."""
 FIGURE = re.compile(r"\{([^{}\n]+)\}")
-"""In a page, a key of ``About.milliseconds``, or ``slots of VARIANT``."""
+"""In a page, a key of ``About.milliseconds``, ``slots of VARIANT``, ``times``, or ``ratio of KERNEL``."""
 HEADING = re.compile(r"^## (.*)\n", re.MULTILINE)
 
 
@@ -95,7 +96,14 @@ class Exercise:
         """Its text in Markdown, with figures filled in."""
         times = {key: f"{number(value)} ms" for key, value in self.about.milliseconds.items()}
         slots = {f"slots of {key}": f"{number(value)} issue slots" for key, value in self.about.slots.items()}
-        return filled(self._text("page.md"), times | slots)
+        ratios = {f"ratio of {key}": number(value) for key, value in self.times.ratios.items()}
+        sentences = {"times": measured().sentences(self.name, self.about.rung)}
+        return filled(self._text("page.md"), times | slots | ratios | sentences)
+
+    @property
+    def times(self) -> Times:
+        """What its kernels in CUDA C took on a GPU."""
+        return measured().exercises[self.name]
 
     @property
     def endings(self) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from gravbench.learning.exercises import IN_NUMBA, Exercise, exercises
 from gravbench.learning.grading import Compared, compared
 from gravbench.learning.progress import Progress, Verdict, Work
 from gravbench.learning.thresholds import Limits
-from gravbench.learning.timing_beside import AS_FAST, Beside
+from gravbench.learning.times import AS_FAST
+from gravbench.learning.timing_beside import Beside
 from gravbench.model.stem_code import CUDA_C
 from gravbench.report.section import Column, Part, Section, Table
 
@@ -32,7 +33,7 @@ IN_NUMBA_CHOSEN = " --toolkit numba"
 """What the commands of an exercise end with that is done in Numba CUDA."""
 INSTALLED = "install"
 """A word of reasons that go away when something is installed."""
-DISAGREE = "What is counted and the time say different things; the text of the exercise may say why."
+DISAGREE = 'Counted {} {}, timed {}: see "How long it takes" in gravbench learn show {}'
 
 
 def listed(progress: Progress) -> Section:
@@ -69,14 +70,27 @@ def result(checked: Checked, limits: Limits, beside: Beside | None = None) -> It
     sentence = f"{BEGINNINGS[checked.verdict]} {checked.sentence}"
     sentence += "" if sentence.endswith("?") else "."
     yield Section(
-        "verdict", title, "", [Part(lines=[sentence], style=lambda _: COLOURS[checked.verdict])], _notes(checked)
+        "verdict",
+        title,
+        "",
+        [Part(lines=[sentence], style=lambda _: COLOURS[checked.verdict])],
+        [*_disagreement(checked, beside), *_notes(checked)],
     )
     if checked.counts and checked.of_rung:
         rows = compared(checked.counts, checked.of_rung, limits)
         yield Section("counts", "What is counted", BY_COUNTS, [Part(table=Table(_columns(checked), rows))])
     if beside and not beside.wrong:
-        disagree = beside.ratio is not None and (beside.ratio <= AS_FAST) != (checked.verdict == "good")
-        yield Section("time", "How long it takes", "", [Part(lines=[beside.sentence])], [DISAGREE] * disagree)
+        yield Section("time", "How long it takes", "", [Part(lines=[beside.sentence])])
+
+
+def _disagreement(checked: Checked, beside: Beside | None) -> list[str]:
+    """Say that what is counted and the time differ, where they do."""
+    if beside is None or beside.ratio is None or checked.counts is None:
+        return []
+    if (beside.ratio <= AS_FAST) == (checked.verdict == "good"):
+        return []
+    counted = "as good as" if checked.verdict == "good" else "as less good than"
+    return [DISAGREE.format(counted, beside.rung_name, beside.verdict, checked.exercise.name)]
 
 
 def _notes(checked: Checked) -> Sequence[str]:

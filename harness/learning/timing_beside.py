@@ -11,13 +11,12 @@ from gravbench.judging.judgement import tolerance_of
 from gravbench.judging.on_device import OnDevice
 from gravbench.judging.timing import Timed, timed
 from gravbench.learning.checking import Checked, rung_entry
+from gravbench.learning.times import AS_FAST
 from gravbench.model.device import Device
 from gravbench.report.numbers import number
 from gravbench.toolkits.devices import reader, sensor
 
 BODIES = 65536
-AS_FAST = 1.1
-"""How many times as long as the rung a submission may take that is as fast."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,16 @@ class Beside:
         if self.ratio is None:
             return f"not timed on {self.device}: {self.submission.wrong or self.rung.wrong}"
         mine, rung = (number(1e3 * (each.seconds or 0.0)) for each in (self.submission, self.rung))
-        verdict = "as fast" if self.ratio <= AS_FAST else f"{number(self.ratio, 3)} times as long"
-        return f"{mine} ms for {self.n:,} bodies on {self.device}, where {self.rung_name} takes {rung} ms: {verdict}"
+        return (
+            f"{mine} ms for {self.n:,} bodies on {self.device}, where {self.rung_name} takes {rung} ms: {self.verdict}"
+        )
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is as fast as the rung, in words; empty where one of them has no time."""
+        if self.ratio is None:
+            return ""
+        return "as fast" if self.ratio <= AS_FAST else f"{number(self.ratio)} times as long"
 
 
 def times_beside(checked: Checked, device: Device, n: int = BODIES) -> Beside:

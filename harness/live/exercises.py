@@ -12,7 +12,7 @@ from markupsafe import Markup
 from gravbench.learning.exercises import Exercise, InWgsl, exercises
 from gravbench.learning.shown import BEGINNINGS, WORDS
 from gravbench.learning.thresholds import thresholds
-from gravbench.learning.timing_beside import AS_FAST
+from gravbench.learning.times import AS_FAST
 
 BEFORE, BEHIND = ("The idea", "Who reads what"), ("Where the source says it",)
 """Sections of a page of the course that are true of CUDA C and of WGSL; the person's part stands between them."""
