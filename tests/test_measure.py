@@ -45,8 +45,9 @@ def clock_time(monkeypatch):
 class FakeClock:
     """Each batch takes as long an evaluation as ``durations`` says next; remembers every batch."""
 
-    def __init__(self, time, durations, launch_seconds=None, overhead=0.0):
+    def __init__(self, time, durations, launch_seconds=None, overhead=0.0, waking=0.0):
         self.time_of = time
+        self.waking = waking
         self.durations = iter(durations)
         self.launch_seconds = launch_seconds
         self.overhead = overhead
@@ -58,10 +59,10 @@ class FakeClock:
             launch()
         while_busy()
         seconds = next(self.durations)
-        self.time_of.pass_by(seconds * count + self.overhead)
+        self.time_of.pass_by(seconds * count + self.overhead + self.waking)
         self.batches.append(count)
         self.seconds.append(seconds)
-        return Timing(seconds, self.launch_seconds)
+        return Timing(seconds, self.launch_seconds, waking_seconds=self.waking)
 
 
 def constant(seconds):
@@ -197,6 +198,13 @@ def test_a_measurement_says_why_all_its_processes_ended():
 
 
 # When to stop
+
+
+@pytest.mark.parametrize(("waking", "overhead", "expected"), [(1.0, 0.0, 10), (0.0, 1.0, 5)])
+def test_what_wakes_a_device_is_not_counted_to_the_budget(clock_time, waking, overhead, expected):
+    clock = FakeClock(clock_time, constant(0.01), overhead=overhead, waking=waking)
+    measured = measuring.sampled(clock, nothing, settings(budget_seconds=5.0), 1)
+    assert len(measured.samples_seconds) == expected
 
 
 def test_samples_that_wander_do_not_end_by_a_narrow_interval(clock_time):

@@ -123,7 +123,7 @@ def sampled(
         taken.add(timing, readings[-1] if readings else None, follows_a_sample=not looked)
         paused = perf_counter()
         looked = look(len(taken.samples))
-        began += perf_counter() - paused
+        began += perf_counter() - paused + timing.waking_seconds
         reason = _stops(taken.samples, settings, perf_counter() - began, behind, look_once=look_once)
         if reason:
             return taken.measurement(settings, reason)

@@ -57,13 +57,15 @@ class Timing:
 
     ``launch_seconds`` is what the host needed per launch; None where the host is the device.
     ``launch_bound`` says that the device had to wait for the host, so that ``seconds`` is not its own, and ``blocked``
-    that the host could not even queue the batch during the longest hold, as it would a shorter one.
+    that the host could not even queue the batch during the longest hold, as it would a shorter one. For
+    ``waking_seconds`` the device worked before the batch, because it had been idle; no budget counts them.
     """
 
     seconds: float
     launch_seconds: float | None
     launch_bound: bool = False
     blocked: bool = False
+    waking_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,10 +287,20 @@ class WgpuToolkit(DeviceToolkit):
 
         The device is at work when the batch comes, so that its clock is that of its work.
         """
+        began = perf_counter()
+        self._wake()
+        waking = perf_counter() - began
         by_host, by_device, launching = self._timed(launch, count, while_busy, busy_before=self.has_own_clock)
-        return Timing(by_host if by_device is None else by_device, launching)
+        return Timing(by_host if by_device is None else by_device, launching, waking_seconds=waking)
+
+    def _wake(self) -> None:
+        """Have a device work that has been idle for a while."""
+        self._queue.wait()
+        if self._exercise and perf_counter() - self._worked_at > IDLE:
+            self._exercise.go_on(WAKING, LONGEST_WAKING)
 
     def time_by_both(self, launch: Callable[[], None], count: int) -> tuple[float, float]:
+        self._wake()
         by_host, by_device, _ = self._timed(launch, count, lambda: None, busy_before=False)
         return super().time_by_both(launch, count) if by_device is None else (by_host, by_device)
 
@@ -301,12 +311,8 @@ class WgpuToolkit(DeviceToolkit):
 
         With ``busy_before``, the device works while the batch is recorded, which only its own clock does not count.
         """
-        self._queue.wait()
-        if self._exercise:
-            if perf_counter() - self._worked_at > IDLE:
-                self._exercise.go_on(WAKING, LONGEST_WAKING)
-            if busy_before:
-                self._exercise.begin(self._recording)
+        if self._exercise and busy_before:
+            self._exercise.begin(self._recording)
         began = perf_counter()
         for _ in range(count):
             launch()
