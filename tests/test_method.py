@@ -78,6 +78,8 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/torch.py": "cc722d31",
         "toolkits/triton.py": "ddcfd6c0",
         "toolkits/warp.py": "e6a635ce",
+        "toolkits/wgpu.py": "0bc55c12",
+        "toolkits/dispatching.py": "b26c3476",
     },
 )
 """The method for which these modules were looked at, and the first digits of the hash of each."""

@@ -314,7 +314,7 @@ def places(runs: Iterable[Sequence[Record]]) -> Place:
 
     def place(record: Record) -> str:
         name = record.device or "no device"
-        return f"{name} ({record.device_uuid})" if record.device in ambiguous else name
+        return f"{name} ({record.device_uuid or 'no UUID'})" if record.device in ambiguous else name
 
     return place
 
