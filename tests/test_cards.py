@@ -126,6 +126,14 @@ def test_values_are_compared_across_cards_as_far_as_their_anchors_differ():
     assert {pair.base.n: pair.verdict for pair in found.pairs} == {64: "UNCLEAR", 32: "SLOWER"}
 
 
+def test_a_card_that_says_no_uuid_is_the_one_of_its_name():
+    """As through WebGPU: there the same kernel is compared with the one in CUDA C."""
+    tiled = record("tiled", 0.5, **FIRST)
+    there = tiled.model_copy(update={"toolkit": "wgpu", "device_uuid": None})
+    (found,) = compare_values(Run("one", [record("naive", 1.0, **FIRST), tiled, there]), "toolkit", DEFAULTS)
+    assert [(pair.base.variant, pair.new.toolkit) for pair in found.pairs] == [("tiled", "wgpu")]
+
+
 def test_two_runs_of_cards_that_share_cases_are_compared_whatever_cards_they_have():
     other = [one.model_copy(update={"device_uuid": f"{one.device_uuid}-there"}) for one in divided()]
     alone = [

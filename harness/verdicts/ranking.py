@@ -197,6 +197,7 @@ def _device(record: Record) -> tuple[str, str]:
 
 
 def namesakes(records: Iterable[Record]) -> set[str]:
-    """Return the names that several devices have."""
-    by_name = grouped({(record.device or "", record.device_uuid) for record in records}, lambda device: device[0])
+    """Return the names that several devices have; one without a UUID is none beside another of its name."""
+    known = {(record.device or "", record.device_uuid) for record in records if record.device_uuid}
+    by_name = grouped(known, lambda device: device[0])
     return {name for name, devices in by_name.items() if len(devices) > 1}
