@@ -605,9 +605,8 @@ def _sample(
         computed = opened.download(result[rows]) if on_device else result[rows]
         exact = sums.wait()
     else:
-        forked.check_threads()
         computed = opened.download(result[rows]) if on_device else result[rows]
-        exact = _between(scaled, scaled.of_pulled(rows), CPU, "float64", on_device=False)
+        exact = _exact_on_host(scaled, opened, rows, on_device=on_device)
     lost = scaled.lost(dtype)
     if lost := float(opened.download(lost) if on_device else lost):
         is_left = ~units.is_faint(dtype, computed, lost, wanted.error)
@@ -651,6 +650,21 @@ def _queued_sums(
 @lru_cache(maxsize=KEPT)
 def _row_sums(queue: Any, *, beside: bool) -> RowSums:  # noqa: ARG001 - two queues must not share arrays
     return RowSums(_part_of_cuda(CUPY, "force_on_rows"), promise.MOST_ROWS, beside=beside)
+
+
+def _exact_on_host(
+    scaled: units.Scaled, opened: DeviceToolkit, rows: NDArray[np.int64], *, on_device: bool
+) -> NDArray[np.float64]:
+    """Return sums in float64 for some bodies by the host's kernel for two sets."""
+    forked.check_threads()
+    host, kernel = _part(CPU, "float64")
+    given = scaled.arrays["xj"], scaled.arrays["mj"], scaled.of_pulled(rows)
+    xj, mj, xi = (np.ascontiguousarray(opened.download(array) if on_device else array) for array in given)
+    result = np.empty((len(xi), 3))
+    parts.launch(
+        host, kernel, len(xi), xj, mj, xi, result, np.int32(len(xj)), np.int32(len(xi)), np.float64(scaled.eps2)
+    )
+    return result
 
 
 def _between(scaled: units.Scaled, pulled: Any, toolkit: str, dtype: Dtype, *, on_device: bool) -> Any:
