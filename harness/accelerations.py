@@ -70,15 +70,17 @@ def force(
 
     Lengths and masses may have any unit. Threads wait for one another (with PyCUDA, only the first may call it). A body
     in both sets does not pull itself. Of all that ``np.asarray`` makes real numbers of, the result is a NumPy array.
-    CuPy arrays stay on their device, as does the result: a direct sum, or what is not ``checked``, is queued, and NaN
-    where a number is not finite or leaves the number type. docs/how-to/choose.md says what a first call waits for.
+    CuPy arrays stay on their device, as does the result, which is NaN where a number is not finite or leaves the number
+    type. The call waits for a check; what is not ``checked``, and a direct sum in float64, is queued.
+    docs/how-to/choose.md says what a first call waits for.
 
-    The table's errors are those of Plummer spheres. So each call checks what is no direct sum: the accelerations of 128
-    to 1,024 bodies (fewer of more bodies) are compared with direct sums in float64. They are random ones, for quantile
-    1 half of them those of the least accelerations. A choice is kept if so few exceed ``error`` that this would happen
-    in one of a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none
-    does). Else the next more accurate choice is taken, at last a direct sum; later calls with the same n, eps2,
-    toolkit, table, dtype, error and quantile begin there.
+    The table's errors are those of Plummer spheres with bodies rounded to float32. So each call checks all but direct
+    sums in float64: the accelerations of 128 to 1,024 bodies (fewer of more bodies) are compared with direct sums in
+    float64 of the bodies as they are given. They are random ones, for quantile 1 half of them those of the least
+    accelerations. A choice is kept if so few exceed ``error`` that this would happen in one of a hundred samples of
+    bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none does, of a direct sum with the
+    cube root of the bodies for each compared as a margin). Else the next more accurate choice is taken, at last
+    float64; later calls with the same n, eps2, toolkit, table, dtype, error and quantile begin there.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -90,14 +92,15 @@ def force(
         toolkit: cupy, pycuda, numba or cpu; by default cupy or else numba if there is a GPU and it is installed.
         dtype: float32 or float64, as text or NumPy's type; by default the faster that is accurate enough and holds all.
         table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of the card most like this one.
-        checked: check a sample of the bodies, and for CuPy arrays wait for that. False trusts the table.
+        checked: check a sample of the bodies, and for CuPy arrays wait for it. False trusts the table.
         return_choice: return what was used too, which ``last_force`` also returns.
 
     Returns:
         Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``.
 
     Raises:
-        InputError: an argument is not accepted, no variant is accurate enough, or no number type holds the numbers.
+        InputError: an argument is not accepted, no variant is accurate enough (by the table, or by a sample of what
+            ``dtype`` float32 computes), or no number type holds the numbers.
         ToolkitMissingError: the toolkit cannot be used here.
         ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """
@@ -647,7 +650,7 @@ def _queued_sums(
     return sums
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=2 * KEPT)
 def _row_sums(queue: Any, *, beside: bool) -> RowSums:  # noqa: ARG001 - two queues must not share arrays
     return RowSums(_part_of_cuda(CUPY, "force_on_rows"), promise.MOST_ROWS, beside=beside)
 

@@ -88,7 +88,8 @@ def _edges(n: int, parts: int) -> NDArray[np.int64]:
 
 def least(computed: Any, count: int) -> NDArray[np.int64]:
     """Return the places of the ``count`` least accelerations, shape (n, 3), of NumPy or CuPy."""
-    places = abs(computed).max(axis=1).argpartition(count - 1)[:count]
+    x, y, z = abs(computed).T
+    places = np.maximum(np.maximum(x, y), z).argpartition(count - 1)[:count]
     return np.asarray(places.get() if is_cupy(places) else places, np.int64)
 
 
