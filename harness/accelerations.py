@@ -144,7 +144,7 @@ class _Memory:
     """What calls of one size, softening and question remember.
 
     ``below``: the errors that choices of ``known`` have to be below, since larger ones did not keep their promise.
-    ``below_in_float32``: those of choices in float32, which a direct sum in float32 could not keep.
+    ``below_in_float32``: those that choices in float32 have to be below, after a direct sum in float32 did not.
     """
 
     known: Measured | None
@@ -157,15 +157,15 @@ class _Memory:
         return min(self.below, self.below_in_float32) if dtype == "float32" else self.below
 
     def leave(self, choice: Choice | None, sample: Sample, wanted: Wanted, n: int) -> None:
-        """Leave a choice that a sample refutes, and what would fail as it does.
+        """Leave a choice that a sample refutes, and those that would be, too.
 
-        Rounding, of positions too, has a larger part in where contributions cancel, by the same factor for each direct
-        sum: what is not more accurate than one of them by the factor that it lacks is left with it.
+        Where contributions cancel, or positions lose digits, the errors of all direct sums grow by about the same
+        factor. So with a direct sum, others in float32 are left unless they are as much more accurate as it has to be.
         """
         its_error = 0.0
         if choice:
             self.below = its_error = wanted.of_table(choice, n)[0]
-        if _is_direct(choice, "float32"):
+        if choice is None or _is_direct(choice, choice.dtype):
             self.below_in_float32 = its_error * (wanted.error / max(wanted.error, sample.error))
 
 

@@ -23,6 +23,7 @@ from gravbench.toolkits.interface import CudaToolkit
 from gravbench.toolkits.parts import Part
 from hosted import HostMemory
 from test_fastest import EPS2, errors_of, only, saved, sphere
+from test_public_names import _OnDevice
 
 
 class Queued(HostMemory, CudaToolkit):
@@ -385,6 +386,24 @@ def test_bodies_are_compared_as_they_were_given(pulled, few, offset, queued, mon
         assert used.dtype == ("float64" if refuted else "float32")
         assert asked == (["float32", "float64"] if refuted else ["float32"] * pulled)
     assert not toolkit.work
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("offset", [0, 1e6])
+@pytest.mark.parametrize("pulled", [False, True])
+def test_sums_are_of_the_bodies_that_were_given_wherever_they_are(pulled, offset, on_device, queued):
+    queued(copying)
+    (position, mass), other = sphere(300), sphere(70, 5)[0] + offset
+    sets = {"xj": position + offset, "mj": mass} | ({"xi": other} if pulled else {})
+    given = {name: array.view(_OnDevice) for name, array in sets.items()} if on_device else sets
+    scaled = units.scaled(given, EPS2, on_device=on_device)
+    rows = np.array([3, 0, 69])
+    sums = module._queued_sums(scaled, None, None, rows, on_device=on_device).wait()
+    xi = sets.get("xi", sets["xj"])[rows]
+    together = Bodies(np.append(mass, np.zeros(3)), np.concatenate([sets["xj"], xi]), np.zeros((303, 3)), EPS2**0.5)
+    expected = direct_accelerations(together, np.arange(300, 303))
+    assert_allclose(sums * (np.asarray(scaled.mass) / scaled.length**2), expected, rtol=1e-9)
 
 
 @NEEDS_COMPILER
