@@ -70,15 +70,17 @@ def force(
 
     Lengths and masses may have any unit. Threads wait for one another (with PyCUDA, only the first may call it). A body
     in both sets does not pull itself. Of all that ``np.asarray`` makes real numbers of, the result is a NumPy array.
-    CuPy arrays stay on their device, as does the result: a direct sum, or what is not ``checked``, is queued, and NaN
-    where a number is not finite or leaves the number type. docs/how-to/choose.md says what a first call waits for.
+    CuPy arrays stay on their device, as does the result, which is NaN where a number is not finite or leaves the number
+    type. The call waits for a check; what is not ``checked``, and a direct sum in float64, is queued.
+    docs/how-to/choose.md says what a first call waits for.
 
-    The table's errors are those of Plummer spheres. So each call checks what is no direct sum: the accelerations of 128
-    to 1,024 bodies (fewer of more bodies) are compared with direct sums in float64. They are random ones, for quantile
-    1 half of them those of the least accelerations. A choice is kept if so few exceed ``error`` that this would happen
-    in one of a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none
-    does). Else the next more accurate choice is taken, at last a direct sum; later calls with the same n, eps2,
-    toolkit, table, dtype, error and quantile begin there.
+    The table's errors are those of Plummer spheres with bodies rounded to float32. So each call checks all but direct
+    sums in float64: the accelerations of 128 to 1,024 bodies (fewer of more bodies) are compared with direct sums in
+    float64 of the bodies as they are given. They are random ones, for quantile 1 half of them those of the least
+    accelerations. A choice is kept if so few exceed ``error`` that this would happen in one of a hundred samples of
+    bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none does, of a direct sum with the
+    cube root of the bodies for each compared as a margin). Else the next more accurate choice is taken, at last
+    float64; later calls with the same n, eps2, toolkit, table, dtype, error and quantile begin there.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -90,14 +92,15 @@ def force(
         toolkit: cupy, pycuda, numba or cpu; by default cupy or else numba if there is a GPU and it is installed.
         dtype: float32 or float64, as text or NumPy's type; by default the faster that is accurate enough and holds all.
         table: a file that ``gravbench best RUN --save FILE`` wrote; by default that of the card most like this one.
-        checked: check a sample of the bodies, and for CuPy arrays wait for that. False trusts the table.
+        checked: check a sample of the bodies, and for CuPy arrays wait for it. False trusts the table.
         return_choice: return what was used too, which ``last_force`` also returns.
 
     Returns:
         Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``.
 
     Raises:
-        InputError: an argument is not accepted, no variant is accurate enough, or no number type holds the numbers.
+        InputError: an argument is not accepted, no variant is accurate enough (by the table, or by a sample of what
+            ``dtype`` float32 computes), or no number type holds the numbers.
         ToolkitMissingError: the toolkit cannot be used here.
         ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """
@@ -141,12 +144,29 @@ class _Memory:
     """What calls of one size, softening and question remember.
 
     ``below``: the errors that choices of ``known`` have to be below, since larger ones did not keep their promise.
+    ``below_in_float32``: those that choices in float32 have to be below, after a direct sum in float32 did not.
     """
 
     known: Measured | None
     below: float = math.inf
+    below_in_float32: float = math.inf
     fitting: dict[Any, list[tuple[Choice, float, float]]] = field(default_factory=dict)
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+
+    def below_in(self, dtype: Dtype) -> float:
+        return min(self.below, self.below_in_float32) if dtype == "float32" else self.below
+
+    def leave(self, choice: Choice | None, sample: Sample, wanted: Wanted, n: int) -> None:
+        """Leave a choice that a sample refutes, and those that would be, too.
+
+        Where contributions cancel, or positions lose digits, the errors of all direct sums grow by about the same
+        factor. So with a direct sum, others in float32 are left unless they are as much more accurate as it has to be.
+        """
+        its_error = 0.0
+        if choice:
+            self.below = its_error = wanted.of_table(choice, n)[0]
+        if choice is None or _is_direct(choice, choice.dtype):
+            self.below_in_float32 = its_error * (wanted.error / max(wanted.error, sample.error))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -157,7 +177,8 @@ def _memory(n: int, question: tuple[Any, ...], known: int) -> _Memory:  # noqa: 
 def _remembered(wanted: Wanted, n: int) -> _Memory:
     memory = _memory(n, wanted.question, id(wanted.known))
     if memory.known is not wanted.known:  # which was freed, and another has its place
-        memory.known, memory.below, memory.fitting = wanted.known, math.inf, {}
+        memory.known, memory.fitting = wanted.known, {}
+        memory.below = memory.below_in_float32 = math.inf
     return memory
 
 
@@ -173,45 +194,55 @@ class _Answer:
 
 def _answered(
     wanted: Wanted,
-    n: int,
+    scaled: units.Scaled,
     laps: Laps,
     choose: Callable[[_Memory], tuple[Choice | None, Dtype]],
     compute: Callable[[Choice | None, Dtype, NDArray[np.int64] | None], Any],
-    check: Callable[[Choice, Any, NDArray[np.int64]], Sample | None],
+    check: Callable[[Choice | None, Dtype, Any, NDArray[np.int64]], Sample | None],
 ) -> _Answer:
     """Compute by one choice after another, until one keeps its promise."""
-    memory, checks = _remembered(wanted, n), list[Checked]()
+    memory, checks = _remembered(wanted, scaled.n), list[Checked]()
     while True:
         choice, dtype = choose(memory)
         laps.lap(used.CHOOSING)
-        if choice is None or not _is_checked(wanted, choice):
+        if not _is_checked(wanted, choice, dtype):
             return _Answer(compute(choice, dtype, None), choice, dtype, checks)
-        pairs = _pairs(wanted.toolkit)
-        random = promise.at_random(n, pairs, wanted.quantile, memory.generator)
+        pairs = _pairs(wanted.toolkit, scaled, of_direct=_is_direct(choice, dtype))
+        random = promise.at_random(len(scaled.pulled), pairs, wanted.quantile, memory.generator)
         result = compute(choice, dtype, random)
         rows = promise.with_least(random, result.there if isinstance(result, Crossing) else result, pairs)
-        sample = check(choice, result, rows)
+        sample = check(choice, dtype, result, rows)
         laps.lap(used.CHECK)
-        if sample and sample.refutes:
+        if sample and sample.refutes and not _is_direct(choice, dtype):
             # Some trees open cells by the accelerations of the call before, which may have had other bodies.
             result = compute(choice, dtype, random)
-            sample = check(choice, result, rows)
+            sample = check(choice, dtype, result, rows)
             laps.lap(used.CHECK)
         if sample:
-            checks.append(Checked(choice, sample))
+            checks.append(Checked(used.name_of(choice, wanted.toolkit, dtype), sample))
         if sample is None or not sample.refutes:
             return _Answer(result, choice, dtype, checks)
-        memory.below, _ = wanted.of_table(choice, n)
+        memory.leave(choice, sample, wanted, scaled.n)
 
 
-def _pairs(toolkit: str) -> int:
-    """Return how many pairs of bodies a check may compute: on a GPU by a kernel of CuPy's, otherwise on the host."""
-    return promise.PAIRS_ON_DEVICE if toolkit == CUPY else promise.PAIRS_ON_HOST
+def _pairs(toolkit: str, scaled: units.Scaled, *, of_direct: bool) -> int:
+    """Return for how many pairs of bodies i a check has time: on a GPU by a kernel of CuPy's, otherwise on the host.
+
+    The latter takes far longer over a pair in float64 than over one in float32: of a direct sum it has few.
+    """
+    on_host = 0 if of_direct else promise.PAIRS_ON_HOST
+    pairs = promise.PAIRS_ON_DEVICE if toolkit == CUPY else on_host
+    return pairs * len(scaled.pulled) // scaled.n
 
 
-def _is_checked(wanted: Wanted, choice: Choice) -> bool:
-    """Tell whether a sample of what a choice computes is compared: of all but direct sums."""
-    return wanted.checked and not discover()[choice.variant].accepted(choice.dtype, choice.axes).of_rounding
+def _is_direct(choice: Choice | None, dtype: Dtype) -> bool:
+    """Tell whether a choice, or without one the kernel for two sets, errs by nothing but rounding to a number type."""
+    return choice is None or discover()[choice.variant].accepted(dtype, choice.axes).of_rounding
+
+
+def _is_checked(wanted: Wanted, choice: Choice | None, dtype: Dtype) -> bool:
+    """Tell whether a sample of what a choice computes is compared: of all but direct sums in float64."""
+    return wanted.checked and not (dtype == "float64" and _is_direct(choice, dtype))
 
 
 def _here(arrays: Mapping[str, Any], wanted: Wanted, laps: Laps) -> tuple[Any, Used]:
@@ -220,17 +251,21 @@ def _here(arrays: Mapping[str, Any], wanted: Wanted, laps: Laps) -> tuple[Any, U
     with _one_at_a_time:
         bodies = _sent(given, wanted, laps)
         scaled = units.scaled_here(given, wanted.eps2, bodies.extent if bodies else None)
+        if bodies:
+            bodies.scale(scaled)
         held = tuple(dtype for dtype in wanted.dtypes if scaled.is_held(dtype))
         if not held:
             raise InputError(scaled.objection(wanted.dtypes[-1]))
         kind = Kind(given["mj"], given["xj"], scaled.extent)
         answer = _answered(
             wanted,
-            scaled.n,
+            scaled,
             laps,
             lambda memory: _choose(wanted, held, scaled.n, kind, memory),
             lambda choice, dtype, random: _computed_here(scaled, bodies, random, wanted.toolkit, choice, dtype, laps),
-            lambda choice, result, rows: _sample(scaled, wanted, choice, rows, result, laps),
+            lambda choice, dtype, result, rows: _sample(
+                scaled, wanted, choice, dtype, rows, result, laps, bodies=bodies
+            ),
         )
         result, in_float64 = _restored(answer.result, scaled, wanted, answer.dtype, held[-1])
     laps.lap(used.COPYING_BACK)
@@ -302,12 +337,12 @@ def _there(arrays: Mapping[str, Any], wanted: Wanted, laps: Laps) -> tuple[Any, 
     with _one_at_a_time:
         answer = _answered(
             wanted,
-            scaled.n,
+            scaled,
             laps,
             lambda memory: _choose_there(scaled, wanted, memory),
             lambda choice, dtype, _: _computed_there(scaled, wanted, choice, dtype, valid(choice, dtype), laps),
-            lambda choice, result, rows: _sample(
-                scaled, wanted, choice, rows, result, laps, valid=valid(choice, choice.dtype)
+            lambda choice, dtype, result, rows: _sample(
+                scaled, wanted, choice, dtype, rows, result, laps, valid=valid(choice, dtype)
             ),
         )
         choice, dtype = answer.choice, answer.dtype
@@ -373,13 +408,14 @@ def _choose(
             f"accepted: {', '.join(there)}, or a table of newer records"
         )
     for choice, its_error, _ in fitting:
-        if its_error <= wanted.error and its_error < memory.below and kind.suits(choice.variant, choice.axes):
+        is_below = its_error <= wanted.error and its_error < memory.below_in(choice.dtype)
+        if is_below and kind.suits(choice.variant, choice.axes):
             return choice, choice.dtype
     for dtype in dtypes:
-        if DIRECT_SUM[dtype].max <= wanted.error:
+        if DIRECT_SUM[dtype].max <= wanted.error and (dtype == "float64" or memory.below_in_float32 == math.inf):
             return None, dtype
     at = "" if quantile == LARGEST else f" at quantile {quantile:g}"
-    if memory.below < math.inf:
+    if memory.below_in("float32") < math.inf:
         raise InputError(
             f"error is {wanted.error:g}{at}: a sample of the {n:,} bodies shows larger errors, and the table has "
             f"no more accurate variant for {wanted.toolkit} in {' or '.join(dtypes)}; accepted: a larger error, or "
@@ -416,11 +452,13 @@ def _computed_there(
     scaled: units.Scaled, wanted: Wanted, choice: Choice | None, dtype: Dtype, valid: Any, laps: Laps
 ) -> Any:
     """Compute on the device by a choice, or without one by the kernel for two sets."""
+    waits = _is_checked(wanted, choice, dtype)
     if choice is None:
         result = _between(scaled, None, wanted.toolkit, dtype, on_device=True)
-        laps.lap(used.QUEUEING)
+        if waits:
+            _wait(_part(wanted.toolkit, dtype)[0])
+        laps.lap(used.EVALUATION if waits else used.QUEUEING)
         return result
-    waits = _is_checked(wanted, choice)
     return _among(scaled, wanted.toolkit, choice, laps, valid=valid, on_device=True, waits=waits)
 
 
@@ -478,10 +516,9 @@ def _launched_across(
     assert kept.prepared is not None
     part = _part_of_cuda(CUPY, "lay_out_bodies")
     crossing = kept.crossing = kept.crossing or Crossing(part, kept.prepared, opened.real, scaled.n)
-    crossing.lay_out(bodies, scaled)
+    crossing.lay_out(bodies)
     if random is not None:
-        kept.sums_beside = kept.sums_beside or _row_sums(opened, kept.prepared, scaled.n, beside=True)
-        kept.sums_beside.queue(random, float(opened.real(scaled.eps2)))
+        _row_sums(opened.queue, beside=True).queue(*bodies.there, scaled.of_pulled(random), scaled.eps2)
     crossing.launch(scaled, opened.dtype)
     laps.lap(used.EVALUATION)
     return crossing
@@ -542,65 +579,94 @@ def _rows(sums: Any) -> Any:
 
 
 def _sample(
-    scaled: units.Scaled, wanted: Wanted, choice: Choice, rows: Any, result: Any, laps: Laps, *, valid: Any = None
+    scaled: units.Scaled,
+    wanted: Wanted,
+    choice: Choice | None,
+    dtype: Dtype,
+    rows: NDArray[np.int64],
+    result: Any,
+    laps: Laps,
+    *,
+    bodies: HostBodies | None = None,
+    valid: Any = None,
 ) -> Sample | None:
-    """Compare ``rows`` of what a choice computed with sums in float64, and wait; None where nothing is right.
+    """Compare ``rows`` of what was computed with sums in float64, and wait; None where nothing is right.
 
-    ``result`` is on the host, or copied there meanwhile, unless there is ``valid``, a truth value on the device. Bodies
-    of which underflow may lose more than the error are left out: they are computed again in float64, or NaN.
+    The sums are those of the bodies as they were given, which a kernel in float32 has rounded. ``result`` is on the
+    host, or copied there meanwhile, unless there is ``valid``, a truth value on the device. Bodies of which underflow
+    may lose more than the error are left out: they are computed again in float64, or NaN.
     """
-    opened = _opened(wanted.toolkit, choice.variant, choice.dtype)
-    if valid is not None and not opened.download(valid):
+    opened = _opened(wanted.toolkit, choice.variant, dtype) if choice else _part(wanted.toolkit, dtype)[0]
+    on_device = valid is not None
+    if on_device and not opened.download(valid):
         return None
-    kept = _kept_for(opened, choice, scaled)
-    assert kept.prepared is not None
-    eps2 = float(opened.real(scaled.eps2))
     if isinstance(result, Crossing):
-        computed, exact = _sums_across(opened, kept, result, rows, eps2, laps)
-    elif kept.prepared.on_host or not (isinstance(opened, CudaToolkit) and opened.queues_copies):
-        computed = (result if valid is None else opened.download(result))[rows]
-        exact = _exact_on_host(opened, kept.prepared, rows, eps2)
+        assert bodies is not None
+        computed, exact = _sums_across(scaled, opened.queue, bodies, result, rows, laps)
+    elif isinstance(opened, CudaToolkit) and opened.queues_copies:
+        sums = _queued_sums(scaled, opened.queue, bodies, rows, on_device=on_device)
+        computed = opened.download(result[rows]) if on_device else result[rows]
+        exact = sums.wait()
     else:
-        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, scaled.n)
-        kept.row_sums.queue(rows, eps2)
-        computed, exact = kept.row_sums.wait()
-    lost = float(scaled.lost(choice.dtype) if valid is None else opened.download(scaled.lost(choice.dtype)))
-    if lost:
-        is_left = ~units.is_faint(choice.dtype, computed, lost, wanted.error)
+        computed = opened.download(result[rows]) if on_device else result[rows]
+        exact = _exact_on_host(scaled, opened, rows, on_device=on_device)
+    lost = scaled.lost(dtype)
+    if lost := float(opened.download(lost) if on_device else lost):
+        is_left = ~units.is_faint(dtype, computed, lost, wanted.error)
         computed, exact = computed[is_left], exact[is_left]
-    return promise.judged(computed, exact, scaled.n, wanted.error, wanted.quantile) if len(computed) else None
+    if not len(computed):
+        return None
+    promised = len(scaled.pulled), wanted.error, wanted.quantile
+    return promise.judged(computed, exact, *promised, of_direct=_is_direct(choice, dtype))
 
 
 def _sums_across(
-    opened: DeviceToolkit, kept: _Kept, result: Crossing, rows: Any, eps2: float, laps: Laps
+    scaled: units.Scaled, queue: Any, bodies: HostBodies, result: Crossing, rows: NDArray[np.int64], laps: Laps
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Copy a result to the host; return ``rows`` of it, and in float64, of which the first are being added up."""
-    assert kept.prepared is not None
-    assert kept.sums_beside is not None
-    sums, rest = [kept.sums_beside], rows[kept.sums_beside.count :]
+    sums = [_row_sums(queue, beside=True)]
+    rest = rows[sums[0].count :]
     if len(rest):
-        kept.row_sums = kept.row_sums or _row_sums(opened, kept.prepared, result.n)
-        kept.row_sums.queue(rest, eps2)
-        sums.append(kept.row_sums)
+        sums.append(_queued_sums(scaled, queue, bodies, rest, on_device=False))
     result.copy()
     laps.lap(used.COPYING_BACK)
-    return result.sample(rows), np.concatenate([these.wait()[1] for these in sums])
+    return result.sample(rows), np.concatenate([these.wait() for these in sums])
 
 
-def _row_sums(opened: DeviceToolkit, prepared: Prepared, n: int, *, beside: bool = False) -> RowSums:
-    part, rows = _part_of_cuda(CUPY, "force_on_rows"), promise.rows_of(n, promise.PAIRS_ON_DEVICE)
-    return RowSums(part, prepared, opened.real, n, rows, beside=beside)
+def _queued_sums(
+    scaled: units.Scaled, queue: Any, bodies: HostBodies | None, rows: NDArray[np.int64], *, on_device: bool
+) -> RowSums:
+    """Queue sums in float64 for some bodies on a GPU, and before them a copy of the bodies where none is there."""
+    sums, pulled = _row_sums(queue, beside=False), scaled.of_pulled(rows)
+    if on_device:
+        upload, sets = _part_of_cuda(CUPY, "force_on_rows").upload, scaled.arrays
+        sums.queue(upload(sets["xj"]), upload(sets["mj"]), upload(pulled), scaled.eps2)
+        return sums
+    if bodies is None:
+        bodies = _host_bodies(scaled.n, queue)
+        bodies.copy(scaled.given["xj"], scaled.given["mj"])
+        bodies.scale(scaled)
+    sums.queue(*bodies.there, pulled, scaled.eps2)
+    return sums
 
 
-def _exact_on_host(opened: DeviceToolkit, prepared: Prepared, rows: Any, eps2: float) -> NDArray[np.float64]:
-    """Return sums in float64 for some bodies, as the variant has them, by the host's kernel for two sets."""
+@lru_cache(maxsize=2 * KEPT)
+def _row_sums(queue: Any, *, beside: bool) -> RowSums:  # noqa: ARG001 - two queues must not share arrays
+    return RowSums(_part_of_cuda(CUPY, "force_on_rows"), promise.MOST_ROWS, beside=beside)
+
+
+def _exact_on_host(
+    scaled: units.Scaled, opened: DeviceToolkit, rows: NDArray[np.int64], *, on_device: bool
+) -> NDArray[np.float64]:
+    """Return sums in float64 for some bodies by the host's kernel for two sets."""
     forked.check_threads()
     host, kernel = _part(CPU, "float64")
-    columns = buffers.bodies(host if prepared.on_host else opened, prepared).T.astype(np.float64)
-    position, mass = np.ascontiguousarray(columns[:3].T), np.ascontiguousarray(columns[3])
-    result = np.empty((len(rows), 3))
-    sizes = np.int32(len(mass)), np.int32(len(rows))
-    parts.launch(host, kernel, len(rows), position, mass, position[rows], result, *sizes, np.float64(eps2))
+    given = scaled.arrays["xj"], scaled.arrays["mj"], scaled.of_pulled(rows)
+    xj, mj, xi = (np.ascontiguousarray(opened.download(array) if on_device else array) for array in given)
+    result = np.empty((len(xi), 3))
+    parts.launch(
+        host, kernel, len(xi), xj, mj, xi, result, np.int32(len(xj)), np.int32(len(xi)), np.float64(scaled.eps2)
+    )
     return result
 
 
@@ -653,8 +719,6 @@ class _Kept:
     prepared: Prepared | None = None
     staging: Staging | None = None
     crossing: Crossing | None = None
-    row_sums: RowSums | None = None
-    sums_beside: RowSums | None = None
 
 
 def _kept_for(opened: DeviceToolkit, choice: Choice, scaled: units.Scaled) -> _Kept:

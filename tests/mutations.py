@@ -322,7 +322,21 @@ MUTATIONS = (
         "np.count_nonzero(errors > error)", "test_promise.py",
     ),
     Mutation(
-        "promise-forgotten", "harness/accelerations.py", "and its_error < memory.below and", "and", "test_promise.py",
+        "promise-forgotten", "harness/accelerations.py", " and its_error < memory.below_in(choice.dtype)", "",
+        "test_promise.py",
+    ),
+    Mutation(
+        "direct-sums-not-checked", "harness/accelerations.py", 'not (dtype == "float64" and _is_direct(choice, dtype))',
+        "not _is_direct(choice, dtype)", "test_promise.py", "promise_is_kept",
+    ),
+    Mutation(
+        "compared-as-rounded", "harness/model/units.py", "self.pulled[rows].astype(np.float64, copy=False)",
+        "self.pulled[rows].astype(np.float32).astype(np.float64)", "test_promise.py test_staging.py",
+        "promise_is_kept or as_they_were_given",
+    ),
+    Mutation(
+        "compared-before-they-are-scaled", "harness/accelerations.py", "        bodies.scale(scaled)\n    sums.queue",
+        "    sums.queue", "test_staging.py", "as_they_were_given",
     ),
     Mutation(
         "sum-of-rows-without-a-barrier", "variants/parts/force_on_rows.cu",

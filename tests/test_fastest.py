@@ -276,7 +276,7 @@ def test_a_call_says_whose_table_it_used(cards, monkeypatch):
     monkeypatch.setattr(module, "_among", noting([], 0))
     for here, words in ((H100, f" by the table on {H200}, not this {H100}"), (H200, " by the table"), (None, " table")):
         monkeypatch.setattr(CudaFamily, "card", lambda _, here=here: here)
-        _, choice = force(*sphere(9), eps2=EPS2, toolkit="cupy", error=1, return_choice=True)
+        _, choice = force(*sphere(9), eps2=EPS2, toolkit="cupy", error=1, return_choice=True, checked=False)
         assert (choice.card, choice.here) == (H200, here)
         assert str(choice).partition(";")[0].endswith(words)
 
@@ -812,13 +812,14 @@ def test_masses_decide_whether_they_are_equal(monkeypatch):
     monkeypatch.setattr(fastest, "packaged", lambda: [table])
     found = []
     monkeypatch.setattr(module, "_among", noting(found, 2))
+    options = {"eps2": 1, "toolkit": "cupy", "checked": False}
     for mass in (np.ones(5), np.zeros(5), np.arange(5.0)):
-        force(np.ones((5, 3)), mass, eps2=1, toolkit="cupy")
+        force(np.ones((5, 3)), mass, **options)
     assert [one.axes["equal_mass"] for one in found] == [1, 1, 0]
-    force(np.ones((5, 3)), np.ones(5), eps2=1, toolkit="cupy", error=5e-7)
+    force(np.ones((5, 3)), np.ones(5), **options, error=5e-7)
     assert (found[-1].variant, found[-1].dtype) == ("tiled", "float64")
     # Beyond float32's cubes float64 is chosen.
-    force(1e23 * np.eye(5, 3), np.ones(5), eps2=1, toolkit="cupy")
+    force(1e23 * np.eye(5, 3), np.ones(5), **options)
     assert (found[-1].variant, found[-1].dtype) == ("tiled", "float64")
 
 
@@ -846,15 +847,16 @@ def test_a_call_says_on_request_what_it_used(tmp_path):
     assert ": largest error 1.0e-05, 1e+03 ms by the table on made up, not this " in str(choice)
     assert "; 20 compared bodies: largest error " in str(choice)
     assert (choice.sampled_rows, choice.refuted) == (20, ())
-    assert choice.sampled_error == pytest.approx(errors_of(result, position, mass, "float32").error_max, rel=1e-3)
+    assert choice.sampled_error == pytest.approx(errors_of(result, position, mass, "float64").error_max, rel=1e-3)
     assert list(choice.milliseconds) == ["choosing", "copying to the device", "evaluation", "check", "copying back"]
     assert all(f"{part} {milliseconds:.3g} ms" in str(choice) for part, milliseconds in choice.milliseconds.items())
     assert module.last_force() is choice
     result, choice = force(position, mass, position[:3], eps2=EPS2, toolkit="cpu", return_choice=True)
     assert result.shape == (3, 3)
     assert (choice.variant, choice.axes, choice.error, choice.seconds) == ("force_between", {}, None, None)
-    assert str(choice).startswith("force_between cpu float32: not in the table; choosing ")
-    assert (choice.sampled_rows, choice.sampled_error) == (0, None)
+    assert str(choice).startswith("force_between cpu float32: not in the table; 3 compared bodies: largest error ")
+    assert choice.sampled_rows == 3
+    assert 0 < choice.sampled_error < 1e-5
 
 
 def test_coincident_bodies_and_bodies_without_mass():

@@ -264,7 +264,7 @@ def chosen_of(monkeypatch):
         monkeypatch.setattr(fastest, "packaged", lambda: [table])
         monkeypatch.setattr(module, "_among", noting(found, 2))
         monkeypatch.setattr(module, "_between", noting(found, 3))
-        force(*BODIES, eps2=1, **({"toolkit": "cupy"} | options))
+        force(*BODIES, eps2=1, **({"toolkit": "cupy", "checked": False} | options))
         return found[0].variant if isinstance(found[0], Choice) else f"two sets in {found[0]}"
 
     return choose

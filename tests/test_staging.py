@@ -14,6 +14,7 @@ from gravbench import accelerations as module
 from gravbench.accelerations import force
 from gravbench.model import blocks, units
 from gravbench.model.bodies import Bodies
+from gravbench.model.generated_bodies import generate
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import Prepared, Tolerance, discover
@@ -22,6 +23,7 @@ from gravbench.toolkits.interface import CudaToolkit
 from gravbench.toolkits.parts import Part
 from hosted import HostMemory
 from test_fastest import EPS2, errors_of, only, saved, sphere
+from test_public_names import _OnDevice
 
 
 class Queued(HostMemory, CudaToolkit):
@@ -149,7 +151,7 @@ def queued(monkeypatch, tmp_path, libraries):
 
 def forget():
     """Let no test find what another one has kept."""
-    for kept in (module._kept, module._memory, module._host_bodies):
+    for kept in (module._kept, module._memory, module._host_bodies, module._row_sums):
         kept.cache_clear()
 
 
@@ -324,6 +326,19 @@ def module_eps():
     return float(np.sqrt(EPS2 / units.length_unit(EPS2**0.5, None) ** 2))
 
 
+def two_sets_on_host(toolkit, monkeypatch):
+    """Use the kernel for two sets on the host, not on the device; return the number types that are asked for."""
+    asked = []
+    between, part = module._between, module._part
+    monkeypatch.setattr(module, "_part", lambda name, dtype: (toolkit, None) if name == "cupy" else part(name, dtype))
+    monkeypatch.setattr(
+        module,
+        "_between",
+        lambda scaled, pulled, _, dtype, **how: asked.append(dtype) or between(scaled, pulled, "cpu", dtype, **how),
+    )
+    return asked
+
+
 @NEEDS_COMPILER
 @pytest.mark.parametrize(("n", "few"), [(40, 40), (3000, 3000), (3000, 2999)])
 @pytest.mark.parametrize("factor", [1.001, 1.1])
@@ -331,13 +346,7 @@ def test_a_sample_is_compared_on_the_device(n, few, factor, queued, monkeypatch)
     monkeypatch.setattr(module, "FEW", few)
     launched, sums = [], summing(factor)
     toolkit, options = queued(lambda *arrays: (launched.append(1), sums(*arrays)))
-    asked = []
-    between = module._between
-    monkeypatch.setattr(
-        module,
-        "_between",
-        lambda scaled, pulled, _, dtype, **how: asked.append(dtype) or between(scaled, pulled, "cpu", dtype, **how),
-    )
+    asked = two_sets_on_host(toolkit, monkeypatch)
     position, mass = sphere(n)
     result, used = force(position, mass, **options, error=0.01, return_choice=True)
     errors = errors_of(result, position, mass, "float32")
@@ -354,6 +363,47 @@ def test_a_sample_is_compared_on_the_device(n, few, factor, queued, monkeypatch)
             parts = ["copying to the device", "choosing", "preparing", "evaluation", "copying back", "check"]
         assert list(used.milliseconds) == parts
     assert not toolkit.work
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("offset", [0, 1e5])
+@pytest.mark.parametrize(("pulled", "few"), [(False, 300), (False, 299), (True, 300)])
+def test_bodies_are_compared_as_they_were_given(pulled, few, offset, queued, monkeypatch):
+    """Positions of clumps differ by less than float32 tells apart, which arrays of float32 have lost already."""
+    monkeypatch.setattr(module, "FEW", few)
+    toolkit, options = queued(summing(1.0))
+    asked = two_sets_on_host(toolkit, monkeypatch)
+    if pulled:
+        del options["table"]
+    bodies = generate("clumps", 300, 1, EPS2**0.5)
+    for dtype, refuted in ((np.float64, 1 if pulled else 2), (np.float32, 0)):
+        position, mass = (bodies.position + offset).astype(dtype), bodies.mass.astype(dtype)
+        given = (position, mass, position[::3].copy()) if pulled else (position, mass)
+        forget()
+        asked.clear()
+        result, used = force(*given, **options, error=0.01, return_choice=True)
+        assert (len(used.refuted), used.sampled_rows) == (refuted, 0 if refuted else len(result))
+        assert used.dtype == ("float64" if refuted else "float32")
+        assert asked == (["float32", "float64"] if refuted else ["float32"] * pulled)
+    assert not toolkit.work
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("offset", [0, 1e6])
+@pytest.mark.parametrize("pulled", [False, True])
+def test_sums_are_of_the_bodies_that_were_given_wherever_they_are(pulled, offset, on_device, queued):
+    queued(copying)
+    (position, mass), other = sphere(300), sphere(70, 5)[0] + offset
+    sets = {"xj": position + offset, "mj": mass} | ({"xi": other} if pulled else {})
+    given = {name: array.view(_OnDevice) for name, array in sets.items()} if on_device else sets
+    scaled = units.scaled(given, EPS2, on_device=on_device)
+    rows = np.array([3, 0, 69])
+    sums = module._queued_sums(scaled, None, None, rows, on_device=on_device).wait()
+    xi = sets.get("xi", sets["xj"])[rows]
+    together = Bodies(np.append(mass, np.zeros(3)), np.concatenate([sets["xj"], xi]), np.zeros((303, 3)), EPS2**0.5)
+    expected = direct_accelerations(together, np.arange(300, 303))
+    assert_allclose(sums * (np.asarray(scaled.mass) / scaled.length**2), expected, rtol=1e-9)
 
 
 @NEEDS_COMPILER

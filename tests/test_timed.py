@@ -247,10 +247,7 @@ def check_integrator(opened, layout, n):
 CONSTANTS = {
     "integrate": [f"-DBODY_STRIDE={body} -DACCELERATION_STRIDE={pull}" for body, pull in LAYOUTS.values()],
     "force_between": [f"-DP={parts.BLOCK}"],
-    "force_on_rows": [
-        f"-DP={row_sums.BLOCK} -DROWS={row_sums.ROWS} -DSINGLE={single} -DBODY_STRIDE=4 -DPULL_STRIDE=4"
-        for single in (0, 1)
-    ],
+    "force_on_rows": [f"-DP={row_sums.BLOCK} -DROWS={row_sums.ROWS}"],
     "lay_out_bodies": [f"-DP={host_arrays.BLOCK} -DSINGLE={single}" for single in (0, 1)],
 }
 ONLY = {"force_on_rows": ["float64"], "lay_out_bodies": ["float64"]}

@@ -33,7 +33,7 @@ CLANG = (
 """What clangd is told of the language; nothing is run."""
 PARTS: Mapping[str, Mapping[str, int]] = {
     "force_between": {"P": BLOCK},
-    "force_on_rows": {"P": BLOCK, "ROWS": ROWS, "SINGLE": 1, "BODY_STRIDE": 4, "PULL_STRIDE": 4},
+    "force_on_rows": {"P": BLOCK, "ROWS": ROWS},
     "lay_out_bodies": {"P": host_arrays.BLOCK, "SINGLE": 1},
     "integrate": {"BODY_STRIDE": 4, "ACCELERATION_STRIDE": 4},
 }

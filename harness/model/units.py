@@ -81,6 +81,15 @@ class Scaled:
         """The bodies that pull."""
         return len(self.given["mj"])
 
+    @property
+    def pulled(self) -> Any:
+        """The positions of the bodies that are pulled, as they were given."""
+        return self.given.get("xi", self.given["xj"])
+
+    def of_pulled(self, rows: Any) -> Any:
+        """Return the positions of some bodies that are pulled, in these units, as float64."""
+        return self._scaled("xi", self.pulled[rows].astype(np.float64, copy=False))
+
     @cached_property
     def arrays(self) -> dict[str, Any]:
         """Positions and masses in these units, as float64."""

@@ -31,22 +31,24 @@ NONE = np.float64(np.inf)
 
 
 class HostBodies:
-    """Positions and masses of the host as float64 on the device, and their ``extent``; keeps its arrays."""
+    """Positions and masses of the host as float64 on the device, ``there``, and their ``extent``; keeps its arrays."""
 
     def __init__(self, toolkit: CudaToolkit, n: int) -> None:
         """Allocate for n bodies; the toolkit is opened for the part ``lay_out_bodies``, and ``queues_copies``."""
         self._toolkit, self.n = toolkit, n
         shapes = (n, 3), (n,)
         self._here = [toolkit.host_array(shape, np.float64, pinned=True) for shape in shapes]
-        self.there = [toolkit.device_array(shape, np.float64) for shape in shapes]
+        positions, masses = (toolkit.device_array(shape, np.float64) for shape in shapes)
+        self.there = positions, masses
         self._extents = _Least(toolkit, n, 9)
         self._kernel = _compiled(toolkit, "extent_of_bodies", np.float64)
+        self._scale = _compiled(toolkit, "scale_bodies", np.float64)
         self.extent: Extent | None = None
 
-    def send(self, positions: NDArray[Any], masses: NDArray[Any]) -> None:
-        """Copy to the device, each block of rows as soon as it is read, and wait for their ``extent``.
+    def copy(self, positions: NDArray[Any], masses: NDArray[Any]) -> None:
+        """Queue copies to the device, of each block of rows as soon as it is read.
 
-        The copies of the call before have ended: it waited for its result.
+        The copies before have ended: who queued them waited for a result.
         """
         pairs = list(zip((positions, masses), self._here, strict=True))
 
@@ -59,6 +61,10 @@ class HostBodies:
         for part in in_blocks(self.n, read, alone=ALONE):
             for here, there in zip(self._here, self.there, strict=True):
                 self._toolkit.send(there[part], here[part], None)
+
+    def send(self, positions: NDArray[Any], masses: NDArray[Any]) -> None:
+        """Copy to the device, and wait for the ``extent`` that is found there."""
+        self.copy(positions, masses)
         extents = self._extents
         self._kernel(extents.blocks, BLOCK, *self.there, extents.there, np.int32(self.n), NONE)
         extents.queue()
@@ -66,6 +72,12 @@ class HostBodies:
         least = extents.least()
         smallest, largest, lightest = least[6:].tolist()
         self.extent = Extent(least[:3], -least[3:6], smallest, -largest, lightest)
+
+    def scale(self, scaled: Scaled) -> None:
+        """Queue a kernel that brings what was copied to units of about 1."""
+        origin = np.zeros(3) if scaled.origin is None else scaled.origin
+        scale = map(np.float64, (*origin, 1 / scaled.length, scaled.mass))
+        self._scale(-(-self.n // BLOCK), BLOCK, *self.there, np.int32(self.n), *scale)
 
 
 class Crossing:
@@ -94,11 +106,9 @@ class Crossing:
     def _beside(self) -> Any:
         return self._toolkit.stream()
 
-    def lay_out(self, bodies: HostBodies, scaled: Scaled) -> None:
-        """Queue a kernel that writes the bodies of the variant."""
-        origin = np.zeros(3) if scaled.origin is None else scaled.origin
-        scale = map(np.float64, (*origin, 1 / scaled.length, scaled.mass))
-        self._lay_out(-(-self.n // BLOCK), BLOCK, *bodies.there, *self._bodies, *scale)
+    def lay_out(self, bodies: HostBodies) -> None:
+        """Queue a kernel that writes the bodies of the variant, which are scaled."""
+        self._lay_out(-(-self.n // BLOCK), BLOCK, *bodies.there, *self._bodies)
 
     def launch(self, scaled: Scaled, dtype: Dtype) -> None:
         """Launch the variant, and write its accelerations as rows; wait for it.

@@ -16,6 +16,10 @@ CHOOSING, PREPARING, COPYING_THERE = "choosing", "preparing", "copying to the de
 EVALUATION, QUEUEING, CHECK, COPYING_BACK = "evaluation", "queueing", "check", "copying back"
 
 
+TWO_SETS = "force_between"
+"""The kernel that computes what no table has a choice for."""
+
+
 class Laps:
     """The milliseconds that each part of a call took, by the host's clock."""
 
@@ -32,9 +36,9 @@ class Laps:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A choice, and what was found of a sample of what it computed."""
+    """The name of a choice, and what was found of a sample of what it computed."""
 
-    choice: Choice
+    name: str
     sample: Sample
 
 
@@ -98,6 +102,11 @@ def _named(variant: str, axes: Mapping[str, AxisValue], toolkit: str, dtype: str
     return " ".join([variant, toolkit, dtype, *(f"{axis}={value}" for axis, value in axes.items())])
 
 
+def name_of(choice: Choice | None, toolkit: str, dtype: str) -> str:
+    """Name a choice with its axes, or the kernel for two sets."""
+    return _named(choice.variant if choice else TWO_SETS, choice.axes if choice else {}, toolkit, dtype)
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a call asks for: a toolkit, number types, an error of a quantile of the bodies; and what its table has.
@@ -139,19 +148,17 @@ class Wanted:
     ) -> Used:
         """Describe what was used for n bodies; without a choice, the kernel for two sets."""
         computed = self.toolkit, dtype, result_dtype, in_float64
-        names = [_named(check.choice.variant, check.choice.axes, self.toolkit, check.choice.dtype) for check in checks]
-        refuted = tuple(name for name, check in zip(names, checks, strict=True) if check.sample.refutes)
-        if choice is None or self.known is None:
-            common = {"here": self.here, "refuted": refuted, "milliseconds": laps.milliseconds}
-            return Used("force_between", *computed, {}, self.quantile, **common)  # type: ignore[arg-type]
+        refuted = tuple(check.name for check in checks if check.sample.refutes)
         sample = checks[-1].sample if checks and not checks[-1].sample.refutes else None
+        error, seconds = self.of_table(choice, n) if choice else (None, None)
         return Used(
-            choice.variant,
+            choice.variant if choice else TWO_SETS,
             *computed,
-            dict(choice.axes),
+            dict(choice.axes) if choice else {},
             self.quantile,
-            *self.of_table(choice, n),
-            card=self.known.card,
+            error,
+            seconds,
+            card=self.known.card if choice and self.known else None,
             here=self.here,
             sampled_rows=sample.rows if sample else 0,
             sampled_error=sample.error if sample else None,

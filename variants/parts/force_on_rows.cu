@@ -1,23 +1,13 @@
-// Accelerate some bodies by all of them, in float64, and copy what another kernel computed of the same bodies.
+// Accelerate some bodies by all bodies j, in float64.
 //
-// Bodies and accelerations are those of that kernel, numbers of type Stored: float where SINGLE is 1, else double. x,
-// y, z, mass: n bodies, BODY_STRIDE numbers from one to the next; ax, ay, az: their accelerations, PULL_STRIDE apart.
-// rows: the places of count bodies. result: rows of three numbers, first count of that kernel's, then for each of the
-// slices count sums over its share of the bodies; their total is the acceleration.
+// positions: n rows x, y, z of the bodies j; masses: n; pulled: count rows x, y, z. result: for each of the slices count
+// rows of three numbers, sums over its share of the bodies j; their total is the acceleration.
 //
 // A block of P threads has ROWS bodies and one slice: each thread adds up every P-th body of it for all of them.
-// Global loads per body and slice: 4 n / ROWS.
-#if SINGLE
-typedef float Stored;
-#else
-typedef double Stored;
-#endif
-
+// Global loads per body that is pulled: 4 n / ROWS, of 8 bytes.
 extern "C" __global__ void __launch_bounds__(P)
-    force_on_rows(const Stored* __restrict__ x, const Stored* __restrict__ y, const Stored* __restrict__ z,
-                  const Stored* __restrict__ mass, const Stored* __restrict__ ax, const Stored* __restrict__ ay,
-                  const Stored* __restrict__ az, const int* __restrict__ rows, double* __restrict__ result, int n,
-                  int count, int slices, real eps2) {
+    force_on_rows(const real* __restrict__ positions, const real* __restrict__ masses, const real* __restrict__ pulled,
+                  real* __restrict__ result, int n, int count, int slices, real eps2) {
     __shared__ Sums shares[P];
     const int groups = (count + ROWS - 1) / ROWS;
     const int first_row = blockIdx.x % groups * ROWS;
@@ -26,13 +16,13 @@ extern "C" __global__ void __launch_bounds__(P)
     Sums sums[ROWS] = {};
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        const size_t at = size_t(rows[min(first_row + r, count - 1)]) * BODY_STRIDE;
-        own[r] = Body{x[at], y[at], z[at]};
+        const real* at = pulled + 3 * size_t(min(first_row + r, count - 1));
+        own[r] = Body{at[0], at[1], at[2]};
     }
     const int end = int((long long)n * (slice + 1) / slices);
     for (int j = int((long long)n * slice / slices) + threadIdx.x; j < end; j += P) {
-        const size_t at = size_t(j) * BODY_STRIDE;
-        const Body other = {x[at], y[at], z[at], mass[at]};
+        const real* at = positions + 3 * size_t(j);
+        const Body other = {at[0], at[1], at[2], masses[j]};
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) interact(sums[r], own[r], other, eps2);
     }
@@ -50,16 +40,10 @@ extern "C" __global__ void __launch_bounds__(P)
         }
         const int row = first_row + r;
         if (threadIdx.x == 0 && row < count) {
-            double* total = result + 3 * (size_t(slice + 1) * count + row);
+            real* total = result + 3 * (size_t(slice) * count + row);
             total[0] = shares[0].ax;
             total[1] = shares[0].ay;
             total[2] = shares[0].az;
-            if (slice == 0) {
-                const size_t pull = size_t(rows[row]) * PULL_STRIDE;
-                result[3 * size_t(row)] = ax[pull];
-                result[3 * size_t(row) + 1] = ay[pull];
-                result[3 * size_t(row) + 2] = az[pull];
-            }
         }
         __syncthreads();
     }

@@ -1,6 +1,6 @@
 // Bodies of a caller's arrays and their accelerations between the caller's units and layout, and those of a variant.
 //
-// positions: n rows x, y, z; masses: n numbers; both as the caller has them, float64. The arrays of a variant are
+// positions: n rows x, y, z; masses: n numbers; both float64, as the caller has them until they are scaled. The arrays of a variant are
 // numbers of type Stored, float where SINGLE is 1, else double, body_stride and pull_stride from one body to the next.
 // Each block writes a row of what it finds: the least of each of several numbers, NaN where one of them is. What is the
 // least of nothing is infinite, the argument none.
@@ -50,19 +50,31 @@ extern "C" __global__ void __launch_bounds__(P)
     write_least(own, result);
 }
 
-// Write the bodies of a variant: (position - origin) * factor, and mass / unit.
+// Scale the bodies in place: (position - origin) * factor, and mass / unit.
+extern "C" __global__ void __launch_bounds__(P)
+    scale_bodies(double* __restrict__ positions, double* __restrict__ masses, int n, real origin_x, real origin_y,
+                 real origin_z, real factor, real unit) {
+    const int i = blockIdx.x * P + threadIdx.x;
+    if (i >= n) return;
+    double* position = positions + 3 * size_t(i);
+    position[0] = (position[0] - origin_x) * factor;
+    position[1] = (position[1] - origin_y) * factor;
+    position[2] = (position[2] - origin_z) * factor;
+    masses[i] /= unit;
+}
+
+// Write the bodies of a variant, which are scaled.
 extern "C" __global__ void __launch_bounds__(P)
     lay_out_bodies(const double* __restrict__ positions, const double* __restrict__ masses, Stored* __restrict__ x,
-                   Stored* __restrict__ y, Stored* __restrict__ z, Stored* __restrict__ mass, int body_stride, int n,
-                   real origin_x, real origin_y, real origin_z, real factor, real unit) {
+                   Stored* __restrict__ y, Stored* __restrict__ z, Stored* __restrict__ mass, int body_stride, int n) {
     const int i = blockIdx.x * P + threadIdx.x;
     if (i >= n) return;
     const double* position = positions + 3 * size_t(i);
     const size_t at = size_t(i) * body_stride;
-    x[at] = Stored((position[0] - origin_x) * factor);
-    y[at] = Stored((position[1] - origin_y) * factor);
-    z[at] = Stored((position[2] - origin_z) * factor);
-    mass[at] = Stored(masses[i] / unit);
+    x[at] = Stored(position[0]);
+    y[at] = Stored(position[1]);
+    z[at] = Stored(position[2]);
+    mass[at] = Stored(masses[i]);
 }
 
 // Write accelerations times unit as rows x, y, z. Find the least size but zero of an acceleration, by its largest
