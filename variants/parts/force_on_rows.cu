@@ -1,7 +1,7 @@
 // Accelerate some bodies by all bodies j, in float64.
 //
-// positions: n rows x, y, z of the bodies j; masses: n; pulled: count rows x, y, z. result: for each of the slices count
-// rows of three numbers, sums over its share of the bodies j; their total is the acceleration.
+// positions: n rows x, y, z of the bodies j; masses: n; pulled: count rows x, y, z. result: for each of the slices
+// count rows of three numbers, sums over its share of the bodies j; their total is the acceleration.
 //
 // A block of P threads has ROWS bodies and one slice: each thread adds up every P-th body of it for all of them.
 // Global loads per body that is pulled: 4 n / ROWS, of 8 bytes.

@@ -1,9 +1,9 @@
 // Bodies of a caller's arrays and their accelerations between the caller's units and layout, and those of a variant.
 //
-// positions: n rows x, y, z; masses: n numbers; both float64, as the caller has them until they are scaled. The arrays of a variant are
-// numbers of type Stored, float where SINGLE is 1, else double, body_stride and pull_stride from one body to the next.
-// Each block writes a row of what it finds: the least of each of several numbers, NaN where one of them is. What is the
-// least of nothing is infinite, the argument none.
+// positions: n rows x, y, z; masses: n numbers; both float64, as the caller has them until they are scaled. The arrays
+// of a variant are numbers of type Stored, float where SINGLE is 1, else double, body_stride and pull_stride from one
+// body to the next. Each block writes a row of what it finds: the least of each of several numbers, NaN where one of
+// them is. What is the least of nothing is infinite, the argument none.
 #if SINGLE
 typedef float Stored;
 #else
