@@ -47,6 +47,8 @@ TITLE, NAME, SMALL = 18, 16, 14
 """Sizes of text; on a phone of 380 pixels the narrow picture is shown at nine tenths of its size or more."""
 LETTER = 0.58
 """Width of a letter in font sizes, at most on average."""
+BOLD_LETTER = 0.68
+"""That of a bold letter, as names have them."""
 TIME, GAIN, ERROR = 86, 76, 108
 """Pixels for a time, a gain and an error, with the gaps around them."""
 HEAD = 64
@@ -96,12 +98,12 @@ def _row_behind(
     step: Step, shown_story: Story, changes: Mapping[str, str], top: int, colours: Theme, place: Layout
 ) -> list[str]:
     """Draw a step in one line, and below it what it changes."""
-    left = min(LETTER * NAME * max(len(other.name) for other in shown_story.drawn), place.width / 3) + 12
+    left = min(BOLD_LETTER * NAME * max(len(other.name) for other in shown_story.drawn), place.width / 3) + 12
     length = _length(step, shown_story, place.width - left - TIME - GAIN - ERROR)
     time, gain, error = _numbers(step)
     end, change = left + length + 10, shown_story.change(step, changes)
     return [
-        _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, left - 12), weight=600),
+        _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, left - 12, BOLD_LETTER), weight=600),
         _bar(left, top, length, colours, place),
         _text(end, top + NAME, time, colours.ink, NAME, weight=600),
         _text(end + TIME, top + NAME, gain, colours.path, NAME),
@@ -117,7 +119,7 @@ def _row_below(
     time, gain, error = _numbers(step)
     name = place.width - GAIN - TIME
     return [
-        _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, name), weight=600),
+        _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, name, BOLD_LETTER), weight=600),
         _text(place.width - GAIN, top + NAME, time, colours.ink, NAME, weight=600, anchor="end"),
         _text(place.width, top + NAME, gain, colours.path, NAME, anchor="end"),
         _bar(0, top + 26, _length(step, shown_story, place.width - ERROR), colours, place),
@@ -160,9 +162,9 @@ def _footer(shown_story: Story, place: Layout) -> list[str]:
     return textwrap.wrap(" ".join(sentences), int(place.width / (SMALL * LETTER)))
 
 
-def _fitting(words: str, size: float, room: float) -> float:
+def _fitting(words: str, size: float, room: float, letter: float = LETTER) -> float:
     """Return the size of text, or a smaller one by which the words are no longer than the room for them."""
-    return min(size, room / (LETTER * max(len(words), 1)))
+    return min(size, room / (letter * max(len(words), 1)))
 
 
 def _text(x: float, y: float, words: str, colour: str, size: float, *, weight: int = 400, anchor: str = "start") -> str:

@@ -187,10 +187,9 @@ def _branches(drawn: Sequence[Step], steps: dict[str, Step]) -> tuple[tuple[Step
 
 
 def _second_size(rows: Sequence[Step], cases: Sequence[Record]) -> int | None:
-    """Return the largest n that most rows have; None where that is the n of the rows."""
+    """Return the largest n beside that of the rows which most of them have; None where there is none."""
     counted = Counter(n for step in rows for n in {record.n for record in _alike(step.record, cases)})
-    largest = max(n for n, times in counted.items() if 2 * times > len(rows))
-    return None if largest == rows[0].record.n else largest
+    return max((n for n, times in counted.items() if n != rows[0].record.n and 2 * times > len(rows)), default=None)
 
 
 def _alike(record: Record, cases: Sequence[Record]) -> list[Record]:

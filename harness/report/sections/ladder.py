@@ -119,9 +119,10 @@ def milliseconds(record: Record) -> str:
 
 def _occupancy(record: Record) -> str:
     """Write the theoretical occupancy in per cent, and behind a slash the achieved one where it was counted."""
+    if record.occupancy is None:
+        return ""
     achieved = record.counters.get("achieved_occupancy")
-    theoretical = number(times(record.occupancy, 100), 3)
-    return theoretical if achieved is None else f"{theoretical} / {number(100 * achieved, 3)}"
+    return " / ".join(number(100 * part, 3) for part in (record.occupancy, achieved) if part is not None)
 
 
 def _columns(rungs: Sequence[Rung], content: Content) -> list[Column[Rung]]:
