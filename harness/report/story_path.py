@@ -142,7 +142,7 @@ def story(records: list[Record], known: Parents, here: Here) -> Story:
 
 
 def no_less_accurate(record: Record, first: Record) -> bool:
-    """Tell whether the largest error of a record is no larger than that of the first step, as both are printed."""
+    """Tell whether a record has no larger largest error than the first step, in the two digits that are printed."""
     error, limit = (float(relative_error(error_of(candidate, LARGEST))) for candidate in (record, first))
     return error <= limit
 
