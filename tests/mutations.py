@@ -389,6 +389,10 @@ MUTATIONS = (
         "record.protocol[name] == usual", "test_page.py", "command",
     ),
     Mutation(
+        "bold-whatever-the-error", "harness/report/story_path.py", "return error <= limit", "return True",
+        "test_story.py",
+    ),
+    Mutation(
         "story-text-too-long", "harness/report/story_figure.py", "return min(size, room / ", "return max(size, room / ",
         "test_story.py",
     ),

@@ -100,6 +100,36 @@ def test_what_is_prepared_and_not_timed_stands_in_a_column_of_its_own() -> None:
     assert "untimed" not in shown_here([measured("naive")], here)
 
 
+@pytest.mark.parametrize(
+    ("variant", "changes", "phrases"),
+    [
+        ("tiled", {}, ""),
+        ("symmetric", {"axes": {"equal_mass": 0}}, ""),
+        ("symmetric", {"axes": {"equal_mass": 1}}, "equal masses"),
+        ("tensor_half", {"axes": {"separation": 1.5}}, "masses ≥ 0; FP16 only beyond 1.5 block radii"),
+        ("naive", {"untimed_seconds": {"order": 0.5}}, "an order made beforehand"),
+        ("barnes_hut", {"computed": {"body_cell": 9.0}}, "masses ≥ 0; approximation"),
+        ("jzfmm_multipoles", {"uncounted": True}, "approximation"),
+        ("gone", {"axes": {"equal_mass": 1}}, "equal masses"),
+    ],
+)
+def test_what_a_row_presupposes(variant: str, changes: dict[str, object], phrases: str) -> None:
+    assert Here(VARIANTS).presupposed(record(variant, **changes)) == phrases
+
+
+def test_changed_axes_are_those_that_are_not_at_the_defaults_of_the_toolkit() -> None:
+    here = Here(VARIANTS)
+    for variant in VARIANTS.values():
+        for toolkit in variant.toolkits:
+            usual = variant.adapted(variant.defaults, toolkit, ())
+            assert not here.changed(record(variant.name, toolkit=toolkit, axes=usual))
+            for axis, values in variant.axes.items():
+                other = next((value for value in values if value != usual[axis]), None)
+                if other is not None:
+                    changed = here.changed(record(variant.name, toolkit=toolkit, axes={**usual, axis: other}))
+                    assert changed == f"{axis}={other}"
+
+
 def test_the_field_survives_a_line_of_json_and_old_records_have_none() -> None:
     own = measured("tensor", untimed_seconds={"order": 0.5})
     assert Record.model_validate_json(own.model_dump_json()).untimed_seconds == {"order": 0.5}

@@ -381,6 +381,17 @@ def test_anchor_that_drifts_is_said_to() -> None:
     assert "DRIFT above 1 %" in text
 
 
+def test_the_ladder_shows_the_theoretical_occupancy_and_the_achieved_one_where_it_was_counted() -> None:
+    counted = record("tiled", occupancy=0.75, counters={"achieved_occupancy": 0.2066})
+    records = [record("naive", occupancy=0.3125), counted, record("numba_direct", toolkit="cpu", occupancy=None)]
+    lines = [line.split(" | ") for line in ladder_markdown(records, PARENTS).splitlines() if line.startswith("| ")]
+    place = lines[0].index("occupancy %")
+    shown = {line[0].strip("| "): line[place] for line in lines if len(line) > place and line[1] == "cupy"}
+    assert shown == {"naive": "31.2", "tiled": "75.0 / 20.7"}
+    headers_on_cpu = lines[-3]
+    assert "occupancy %" not in headers_on_cpu
+
+
 def drifting() -> list[Record]:
     """A run with stages, several p and theta, whose GPU drifted and whose CPU did not."""
     inside = {"stages_seconds": {"build": 0.4, "traverse": 0.5}, "counters": {"achieved_occupancy": 0.5}}
@@ -533,7 +544,7 @@ def test_markdown_has_one_table_a_device_with_hand_computed_rows() -> None:
     assert text.count("| variant |") == 2
     assert f"**n = 10,000, {GPU}, plummer, float32, timed: force**" in text
     assert (
-        "| tiled | cupy | Stage a tile \\| in shared memory. | 0.1000 | 1,000 | 1.00 |  | 4.00 | 5.00 | 1.2e-06 |"
+        "| tiled | cupy | Stage a tile \\| in shared memory. | 0.1000 | 1,000 | 1.00 |  | 4.00 | 5.00 | 75.0 | 1.2e-06 |"
         in text
     )
     assert "| numba_parallel | cpu | 20.00 | 5.000 | 1.00 | 50.0 | 50.0 | 1.2e-06 |" in text

@@ -1,5 +1,6 @@
 """The ladder as one path: which steps are on it, what is said of them, and that no text covers another."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 from itertools import combinations
 
@@ -81,7 +82,7 @@ def test_the_path_is_in_the_toolkit_with_most_variants_and_of_a_gpu():
     found = told([*others, *ladder()])
     assert names(found.path)[-1] == "symmetric"
     assert found.title.endswith("N = 1,000, cupy")
-    assert [rung.best.variant for _, rung in found.others] == ["numba_parallel"]
+    assert [step.variant for _, step in found.others] == ["numba_parallel"]
 
 
 def test_a_cpu_alone_has_a_path_too():
@@ -102,23 +103,139 @@ def test_without_a_direct_sum_there_is_one_sentence(tmp_path, capsys):
     assert said.count("\n") == 1
 
 
+def columns(table):
+    """Return the columns of a table by their headers, in the order of its rows."""
+    lines = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("|")]
+    headers, _, *rows = ([cell.strip() for cell in line] for line in lines)
+    return dict(zip(headers, zip(*rows, strict=True), strict=True))
+
+
+def table(records, here=NOWHERE):
+    return columns(story.markdown(told(records, here), summaries(VARIANTS), here))
+
+
 def test_the_table_has_ten_rows_at_most_and_marks_other_sources():
     many = ladder(kahan=3.0, float64_sums=3.1, chamomile=2.1, shuffle=2.2, split_j=1.5, soa_direct=4.1)
     more = [record("symmetric", 0.9e-3, axes={"equal_mass": 1}), record("triton_tiles", 2e-3, toolkit="triton")]
     text = story.markdown(told([*many, *more]), summaries(VARIANTS), NOWHERE)
     rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line][1:]
-    assert 5 < len(rows) <= story.MOST_ROWS
+    assert 5 < len(rows) <= story_path.MOST_ROWS
     assert "| **`symmetric equal_mass=1`** |" in text
     assert "`triton_tiles` (without CUDA C)" in text
     assert "§" in story.markdown(told(many), summaries(VARIANTS), Here(VARIANTS))
 
 
+def test_what_is_faster_with_larger_errors_stands_below_the_bold_row():
+    others = [
+        record("tensor", 0.8e-3, axes={"terms": 1}, error_max=1e-4),
+        record("tensor_half", 0.7e-3, error_max=1e-3),
+    ]
+    others += [record("tensor", 0.9e-3, axes={"terms": 2}), record("shuffle", 3e-3, error_max=1e-4)]
+    found = told([*ladder(symmetric=1.5), *others])
+    assert names(found.path) == ["naive", "float4", "tiled", "register_blocked", "symmetric", "tensor"]
+    assert [(step.name, step.before) for step in found.faster] == [
+        ("tensor terms=1", "tensor"),
+        ("tensor_half", "tensor terms=1"),
+    ]
+    assert found.faster[0].gain == pytest.approx(0.9 / 0.8)
+    text = story.markdown(found, summaries(VARIANTS), NOWHERE)
+    assert columns(text)["variant"][-3:] == ("**`tensor`**", "`tensor terms=1`", "`tensor_half`")
+    assert columns(text)["max error"][-3:] == ("1.2e-06", "1.0e-04", "1.0e-03")
+    assert "`tensor terms=1` and `tensor_half` are faster, with larger errors." in text
+    for layout in story_figure.LAYOUTS:
+        words = " ".join(text.text for text in drawn(found, layout).iter(f"{SVG}text"))
+        assert "tensor is 4.44 times as fast as naive. The rows below it are faster, with larger errors." in words
+        assert "tensor_half 0.700 ms × 1.14" in words
+
+
+def test_an_error_that_is_printed_as_that_of_the_first_row_is_no_larger():
+    alike = [record("symmetric", 1e-3, error_max=1.24e-6), record("split", 0.5e-3, error_max=1.26e-6)]
+    found = told([*ladder(), *alike])
+    assert names(found.path)[-1] == "symmetric"
+    assert names(found.faster) == ["split"]
+
+
+def test_the_bold_row_may_be_one_of_another_toolkit_and_then_stands_above_what_is_faster():
+    half = [record("tensor_half", 0.5e-3, error_max=1e-3), record("shuffle", 0.9e-3, error_max=1e-3)]
+    found = table([*ladder(), *half, record("triton_tiles", 0.8e-3, toolkit="triton")])
+    assert found["variant"][-4:] == (
+        "`symmetric`", "**`triton_tiles` (without CUDA C)**", "`shuffle`", "`tensor_half`"
+    )  # fmt: skip
+
+
+def test_no_more_rows_are_faster_than_the_table_has_room_for_and_the_fastest_stay():
+    fast = {name: 1e-6 * (900 - 10 * place) for place, name in enumerate(sorted({*PARENTS} - {*MILLISECONDS})[:12])}
+    found = told([*ladder(), *(record(name, seconds, error_max=1e-4) for name, seconds in fast.items())])
+    assert len(found.drawn) == story_path.MOST_ROWS
+    assert names(found.drawn)[-1] == min(fast, key=fast.get)
+
+
+def times(n, factor=1.0, **others):
+    return [record(name, factor * ms / 1e3, n=n) for name, ms in {**MILLISECONDS, **others}.items()]
+
+
+def test_the_table_has_the_times_at_the_largest_other_n_that_most_rows_have():
+    more = [record("shuffle", 3e-3, n=65536), record("symmetric", 9e-3, n=1048576)]
+    found = table([*times(65536), *times(131072, 4), *times(262144, 16), *more])
+    assert list(found)[2:4] == ["ms, N = 65,536", "ms, N = 262,144"]
+    assert [cell.split()[0] for cell in found["ms, N = 262,144"]] == ["64.00", "80.00", "32.00", "40.00", "16.00"]
+    assert found["ms, N = 65,536"][0].startswith("4.000 ± ")
+
+
+def test_two_sizes_with_the_same_variants_have_two_columns_too():
+    assert list(table([*times(65536), *times(262144, 16)]))[2:4] == ["ms, N = 262,144", "ms, N = 65,536"]
+
+
+def test_a_run_of_one_size_and_a_size_that_few_rows_have_give_one_column():
+    for records in (times(65536), [*times(65536), *times(262144, 16)[:2]]):
+        assert [header for header in table(records) if header.startswith("ms")] == ["ms, N = 65,536"]
+
+
+def test_each_time_has_its_interval():
+    tuned = [record("tiled", 1.5e-3, n=65536, axes={"p": 512}), record("tiled", 24e-3, n=262144, axes={"p": 512})]
+    found = table([*times(65536, shuffle=3.0), *times(262144, 16), *tuned], Here(VARIANTS))
+    cells = [cell for header, column in found.items() if header.startswith("ms") for cell in column if cell]
+    assert len(cells) == 11
+    assert all(re.match(r"[\d.]+ ± [\d.]+ %", cell) for cell in cells), cells
+    unbounded = [record("naive", 4e-3, ci_high=None), record("tiled", 2e-3)]
+    assert table(unbounded)["ms, N = 1,000"][0].startswith("4.000 ± n/a")
+
+
+def test_a_tuned_row_names_its_axes_and_has_the_time_at_the_defaults_beside_it():
+    usual = VARIANTS["tiled"].defaults
+    tuned = [record("tiled", ms / 1e3, n=65536, axes={**usual, "p": p}) for p, ms in ((usual["p"], 2.0), (512, 1.5))]
+    records = [*(one for one in times(65536, shuffle=3.0) if one.variant != "tiled"), *tuned]
+    found = table(
+        [*records, record("tiled", 24e-3, n=262144, axes=usual), *times(262144, 16, tiled=90)], Here(VARIANTS)
+    )
+    row = found["variant"].index("`tiled p=512`")
+    assert found["ms at defaults"][row].startswith("2.000 ± ")
+    assert found["ms, N = 262,144"][row].endswith(", at defaults")
+    assert [bool(cell) for cell in found["ms at defaults"]] == [place == row for place in range(len(found["variant"]))]
+
+
+def test_a_row_says_what_it_presupposes():
+    tensor = record("tensor", 0.8e-3, axes={"terms": 1, "separation": 1.2, "reorder": 1}, error_max=1e-4)
+    records = [*ladder(), record("symmetric", 0.9e-3, axes={"equal_mass": 1}), tensor]
+    text = story.markdown(told(records, Here(VARIANTS)), summaries(VARIANTS), Here(VARIANTS))
+    assert columns(text)["presupposes"] == (
+        *[""] * 5, "equal masses", "masses ≥ 0; FP16 only beyond 1.2 block radii"
+    )  # fmt: skip
+    assert "rounding, in float32, and also to FP16 in `tensor terms=1`; approximations are not in this table" in text
+    assert "presupposes" not in table(ladder())
+
+
+def test_every_row_of_a_gpu_has_the_theoretical_occupancy():
+    found = table([*ladder(), record("numba_parallel", 0.1, toolkit="cpu", axes={})])
+    assert found["theoretical occupancy, %"] == (*["75.0"] * 5, "")
+
+
 def test_the_table_says_of_which_bodies_errors_are_the_largest():
     whole = [record(name, ms / 1e3, n=1000, error_rows=1000) for name, ms in MILLISECONDS.items()]
     sentence = "Errors are relative to direct sums in float64, the largest of all bodies"
-    assert f"{sentence}.\n" in story.markdown(told(whole), summaries(VARIANTS), NOWHERE)
+    assert f"{sentence}. " in story.markdown(told(whole), summaries(VARIANTS), NOWHERE)
     part = [*whole[:-1], record("symmetric", 1e-3, n=1000, error_rows=100)]
-    assert f"{sentence}; for `symmetric`, of a sample of 100.\n" in story.markdown(
+    assert f"{sentence}; for `symmetric`, of a sample of 100. " in story.markdown(
         told(part), summaries(VARIANTS), NOWHERE
     )
 
@@ -168,9 +285,9 @@ def test_a_bar_is_as_long_as_its_time():
 
 
 def extent(text):
-    """What a text covers, by the widths of a font."""
+    """What a text covers, by the widths of a font, and of DejaVu Sans Bold where it is bold."""
     size, x, y = (float(text.get(name)) for name in ("font-size", "x", "y"))
-    width = ImageFont.load_default(size).getlength(text.text)
+    width = ImageFont.load_default(size).getlength(text.text) * (1.24 if text.get("font-weight") == "600" else 1)
     left = x - width * {"start": 0, "middle": 0.5, "end": 1}[text.get("text-anchor")]
     return left, y - 0.72 * size, left + width, y
 

@@ -14,9 +14,12 @@ from gravbench.model.record import Record
 from gravbench.model.variant import Variant
 from gravbench.report.names import joined
 from gravbench.report.numbers import milliseconds, number
-from gravbench.verdicts.ranking import is_partial, seconds
+from gravbench.verdicts.question import EQUAL_MASS
+from gravbench.verdicts.ranking import TOLD, is_partial, seconds, with_axes
 
 NOT_RECORDED = "not recorded"
+SEPARATION = "separation"
+"""The axis with the distance, in radii of a block, from which on tensor cores compute, with numbers in FP16."""
 PARTIAL = "<"
 """The sign of a row whose interactions per second are those of an approximation."""
 PARTIAL_NOTE = (
@@ -177,6 +180,24 @@ class Here:
             return " ".join(f"{name} {number(seconds, 3)}" for name, seconds in record.untimed_seconds.items())
         variant = (self._variants or {}).get(record.variant)
         return NOT_RECORDED if variant is not None and variant.suits_positions(record.axes) else ""
+
+    def changed(self, record: Record) -> str:
+        """Write the axes of a record that are not at the defaults of its variant in its toolkit, as far as known."""
+        variant = (self._variants or {}).get(record.variant)
+        usual = {**TOLD, **(variant.adapted(variant.defaults, record.toolkit, ()) if variant else {})}
+        return with_axes(record, usual).partition(" ")[2]
+
+    def presupposed(self, record: Record) -> str:
+        """Say what the time or the error of a row asks of the bodies or leaves out; empty where that is nothing."""
+        variant = (self._variants or {}).get(record.variant)
+        phrases = {
+            "equal masses": record.axes.get(EQUAL_MASS) == 1,
+            "masses ≥ 0": variant is not None and variant.positive_masses,
+            f"FP16 only beyond {record.axes.get(SEPARATION)} block radii": SEPARATION in record.axes,
+            "an order made beforehand": bool(self.untimed(record)),
+            "approximation": is_partial(record),
+        }
+        return "; ".join(phrase for phrase, holds in phrases.items() if holds)
 
 
 NOWHERE = Here()

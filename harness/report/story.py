@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from operator import itemgetter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from gravbench.errors import exit_code_of
 from gravbench.model.record import Record
@@ -21,49 +19,126 @@ from gravbench.model.variant import discover, parents, summaries
 from gravbench.report import story_figure
 from gravbench.report.markdown import escaped, markdown_table
 from gravbench.report.names import drift_notes, drift_signs
-from gravbench.report.numbers import number, percent, relative_error
-from gravbench.report.provenance import Here
+from gravbench.report.numbers import PLUS_MINUS, number, percent, plus_minus, relative_error, times
+from gravbench.report.provenance import NARROW, NARROW_BRIEF, SEPARATION, Here
 from gravbench.report.section import Column
-from gravbench.report.story_path import Step, Story, story
+from gravbench.report.story_path import MOST_ROWS, Step, Story, no_less_accurate, story
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import together
 
-MOST_ROWS = 10
+Row = tuple[str, Step]
+"""A step, with what it stands for where that is not a step of the path."""
 
 
 def markdown(shown_story: Story, changes: dict[str, str], here: Here) -> str:
     """Return the story as a Markdown table of at most ``MOST_ROWS`` rows; ``changes`` is what each variant changes."""
-    rows = [_cells(step, changes, here, bold=step is shown_story.path[-1]) for step in shown_story.path]
-    if shown_story.accurate:
-        rows.append(_cells(shown_story.accurate, changes, here))
-    for what, rung in shown_story.others:
-        milliseconds = 1e3 * ranking.seconds(rung.best)
-        name = f"{ranking.named(rung.best)} ({what})"
-        # Another device has a first step of its own.
-        same = ranking.conditions(rung.best) == ranking.conditions(shown_story.path[0].record)
-        over_first = rung.over_first if same else shown_story.path[0].milliseconds / milliseconds
-        rows.append(
-            _cells(Step(name, rung.best.variant, milliseconds, None, None, over_first, rung.best), changes, here)
-        )
-    rows = rows[: MOST_ROWS - 1] + rows[MOST_ROWS - 1 :][:1]
-    headers = ("variant", "what it changes", "ms", "over previous step", shown_story.first_label, "max error")
-    columns = [
-        Column(header, cast("Callable[[list[str]], str]", itemgetter(place)), text=place < 2)
-        for place, header in enumerate(headers)
-    ]
+    rows = _rows(shown_story)
     signs = drift_signs((*shown_story.drifts, *shown_story.drifts_of_others))
-    lines = [f"**{escaped(shown_story.title)}**{signs}", "", *markdown_table(columns, rows)]
-    lines += ["", f"- {_errors(_records(shown_story)[: len(rows)])}"]
-    for note in here.notes(_records(shown_story)) + _drift_notes(shown_story):
-        lines.append(f"- `{note[0]}` {escaped(note[1:])}")
+    lines = [f"**{escaped(shown_story.title)}**{signs}", ""]
+    lines += markdown_table(_columns(shown_story, changes, here), rows)
+    steps = [step for _, step in rows]
+    records = [record for step in steps for record in step.records]
+    notes = [_reading(shown_story), f"{_bold_sentence(shown_story)} {_errors(steps)}"]
+    lines += ["", *(f"- {note}" for note in notes)]
+    signed = here.notes_of_rows([step.records for step in steps])
+    signed += [NARROW_BRIEF] * any(map(shown_story.known.may_be_narrow, records))
+    lines += [f"- `{note[0]}` {escaped(note[1:])}" for note in signed + _drift_notes(shown_story)]
     return "\n".join(lines) + "\n"
 
 
-def _errors(records: Sequence[Record]) -> str:
-    """Say over which bodies the largest errors were found."""
+def _rows(shown_story: Story) -> list[Row]:
+    """Return the rows: the fastest that is as accurate as the first one, and below it what is faster."""
+    rows = [*(("", step) for step in shown_story.drawn), *shown_story.others]
+    best = _best(shown_story)
+    rows.sort(key=lambda row: 0 if row[1] in shown_story.path else 1 if row[1] is best else 2)
+    return rows[:MOST_ROWS]
+
+
+def _best(shown_story: Story) -> Step:
+    """Return the fastest step whose largest error is no larger than that of the first one."""
+    steps = [*shown_story.path, *(step for _, step in shown_story.others)]
+    within = [step for step in steps if no_less_accurate(step.record, steps[0].record)]
+    return min(within, key=lambda step: step.milliseconds)
+
+
+def _columns(shown_story: Story, changes: dict[str, str], here: Here) -> list[Column[Row]]:
+    known, best = shown_story.known, _best(shown_story)
+
+    def name(row: Row) -> str:
+        where, step = row
+        title = f"`{' '.join(filter(None, [step.variant, here.changed(step.record)]))}`"
+        title += f" ({where})" if where else ""
+        return f"**{title}**" if step is best else title
+
+    def time(record: Record | None) -> str:
+        if record is None:
+            return ""
+        return f"{number(1e3 * ranking.seconds(record))} {plus_minus(known.half_width(record))}"
+
+    def at_second(step: Step) -> str:
+        other = step.at_second
+        if other is None or here.changed(other) == here.changed(step.record):
+            return time(other)
+        return f"{time(other)}, {here.changed(other) or 'at defaults'}"
+
+    def signs(step: Step) -> str:
+        each = [here.sign(record) + NARROW * known.may_be_narrow(record) for record in step.records]
+        distinct = "".join(dict.fromkeys("".join(each)))
+        return f" `{distinct}`" if distinct else ""
+
+    return [
+        Column("variant", name, text=True),
+        Column("what it changes", lambda row: shown_story.change(row[1], changes), text=True),
+        Column("presupposes", lambda row: here.presupposed(row[1].record), rank=1, text=True),
+        Column(f"ms, N = {shown_story.n:,}", lambda row: time(row[1].record) + signs(row[1])),
+        Column("ms at defaults", lambda row: time(row[1].at_defaults), rank=1),
+        *(
+            Column(f"ms, N = {second:,}", lambda row: at_second(row[1]))
+            for second in [shown_story.second]
+            if second is not None
+        ),
+        Column(shown_story.first_label, lambda row: number(row[1].over_first, 3)),
+        Column("max error", lambda row: relative_error(row[1].record.error_max)),
+        Column("theoretical occupancy, %", lambda row: number(times(row[1].record.occupancy, 100), 3), rank=1),
+    ]
+
+
+def _reading(shown_story: Story) -> str:
+    """Say which configuration of a variant a row has at each n, and what its times are."""
+    at_second = (
+        f"; its time at N = {shown_story.second:,} is that of the fastest one there" if shown_story.second else ""
+    )
+    return (
+        f"Each row is the fastest configuration of a variant at N = {shown_story.n:,}; its name has the axes that are "
+        f"not at their defaults{at_second}. ms is the median for one evaluation. {PLUS_MINUS}"
+    )
+
+
+def _bold_sentence(shown_story: Story) -> str:
+    """Say what the bold row is, and which rows are faster."""
+    first, best = shown_story.path[0], _best(shown_story)
+    faster = [step for step in shown_story.faster if step.milliseconds < best.milliseconds]
+    sentence = f"Bold: the fastest row whose largest error is no larger than that of `{first.variant}`"
+    verb = "are" if len(faster) > 1 else "is"
+    return sentence + (f"; {_names(faster)} {verb} faster, with larger errors" if faster else "") + "."
+
+
+def _names(steps: Sequence[Step]) -> str:
+    """Name steps in a sentence."""
+    return " and ".join(f"`{step.name}`" for step in steps)
+
+
+def _errors(steps: Sequence[Step]) -> str:
+    """Say over which bodies the largest errors were found, and what classes of errors the table compares."""
+    records = [step.record for step in steps]
     sampled = [record for record in records if 0 < (record.error_rows or 0) < record.n]
     of = "".join(f"; for `{ranking.named(record)}`, of a sample of {record.error_rows:,}" for record in sampled)
-    return f"Errors are relative to direct sums in float64, the largest of all bodies{of}."
+    in_half = [step for step in steps if SEPARATION in step.record.axes]
+    to_half = f", and also to FP16 in {_names(in_half)}" if in_half else ""
+    return (
+        f"Errors are relative to direct sums in float64, the largest of all bodies{of}. All rows are direct sums, so "
+        f"these are errors of rounding, in {records[0].dtype}{to_half}; approximations are not in this table."
+    )
 
 
 def _drift_notes(shown_story: Story) -> list[str]:
@@ -76,25 +151,6 @@ def _drift_notes(shown_story: Story) -> list[str]:
     if not notes:
         return [f"{note}{where}" for note in drift_notes(others)]
     return [*notes[:-1], f"{notes[-1]}{where}, {percent(worst.spread)} %"]
-
-
-def _records(shown_story: Story) -> list[Record]:
-    steps = [*shown_story.path, *([shown_story.accurate] if shown_story.accurate else [])]
-    return [step.record for step in steps] + [rung.best for _, rung in shown_story.others]
-
-
-def _cells(step: Step, changes: dict[str, str], here: Here, *, bold: bool = False) -> list[str]:
-    sign = here.sign(step.record)
-    name, _, where = step.name.partition(" (")
-    title = f"`{name}`" + (f" ({where}" if where else "")
-    return [
-        f"**{title}**" if bold else title,
-        changes.get(step.variant, ""),
-        number(step.milliseconds) + (f" `{sign}`" if sign else ""),
-        number(step.gain, 3),
-        number(step.over_first, 3),
-        relative_error(step.record.error_max),
-    ]
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -47,6 +47,8 @@ TITLE, NAME, SMALL = 18, 16, 14
 """Sizes of text; on a phone of 380 pixels the narrow picture is shown at nine tenths of its size or more."""
 LETTER = 0.58
 """Width of a letter in font sizes, at most on average."""
+BOLD_LETTER = 0.68
+"""That of a bold letter, as names have them."""
 TIME, GAIN, ERROR = 86, 76, 108
 """Pixels for a time, a gain and an error, with the gaps around them."""
 HEAD = 64
@@ -70,7 +72,7 @@ def draw(shown_story: Story, changes: Mapping[str, str], theme: str, layout: str
     """Return the picture as SVG: ``changes`` says what each variant changes, ``theme`` and ``layout`` are names."""
     colours, place = THEMES[theme], LAYOUTS[layout]
     footer = _footer(shown_story, place)
-    bottom = HEAD + place.row * len(shown_story.path)
+    bottom = HEAD + place.row * len(shown_story.drawn)
     height = bottom + LINE * len(footer) + 12
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {place.width} {height}" width="{place.width}" '
@@ -80,7 +82,7 @@ def draw(shown_story: Story, changes: Mapping[str, str], theme: str, layout: str
         _text(0, 42, shown_story.title, colours.faint, _fitting(shown_story.title, SMALL, place.width)),
     ]
     row = _row_below if place.below else _row_behind
-    for number_of_row, step in enumerate(shown_story.path):
+    for number_of_row, step in enumerate(shown_story.drawn):
         parts += row(step, shown_story, changes, HEAD + place.row * number_of_row, colours, place)
     parts += [_text(0, bottom + LINE * line, words, colours.faint, SMALL) for line, words in enumerate(footer, 1)]
     return "\n".join([*filter(None, parts), "</svg>", ""])
@@ -88,7 +90,7 @@ def draw(shown_story: Story, changes: Mapping[str, str], theme: str, layout: str
 
 def alternative(shown_story: Story) -> str:
     """Return what the picture shows, for those who cannot see it."""
-    times = ", ".join(f"{step.name} {number(step.milliseconds, 3)} ms" for step in shown_story.path)
+    times = ", ".join(f"{step.name} {number(step.milliseconds, 3)} ms" for step in shown_story.drawn)
     return f"Time per evaluation, step by step: {times} ({shown_story.title})"
 
 
@@ -96,12 +98,12 @@ def _row_behind(
     step: Step, shown_story: Story, changes: Mapping[str, str], top: int, colours: Theme, place: Layout
 ) -> list[str]:
     """Draw a step in one line, and below it what it changes."""
-    left = min(LETTER * NAME * max(len(other.name) for other in shown_story.path), place.width / 3) + 12
+    left = min(BOLD_LETTER * NAME * max(len(other.name) for other in shown_story.drawn), place.width / 3) + 12
     length = _length(step, shown_story, place.width - left - TIME - GAIN - ERROR)
     time, gain, error = _numbers(step)
-    end, change = left + length + 10, _change(step, shown_story, changes)
+    end, change = left + length + 10, shown_story.change(step, changes)
     return [
-        _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, left - 12), weight=600),
+        _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, left - 12, BOLD_LETTER), weight=600),
         _bar(left, top, length, colours, place),
         _text(end, top + NAME, time, colours.ink, NAME, weight=600),
         _text(end + TIME, top + NAME, gain, colours.path, NAME),
@@ -117,7 +119,7 @@ def _row_below(
     time, gain, error = _numbers(step)
     name = place.width - GAIN - TIME
     return [
-        _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, name), weight=600),
+        _text(0, top + NAME, step.name, colours.ink, _fitting(step.name, NAME, name, BOLD_LETTER), weight=600),
         _text(place.width - GAIN, top + NAME, time, colours.ink, NAME, weight=600, anchor="end"),
         _text(place.width, top + NAME, gain, colours.path, NAME, anchor="end"),
         _bar(0, top + 26, _length(step, shown_story, place.width - ERROR), colours, place),
@@ -127,7 +129,7 @@ def _row_below(
 
 def _length(step: Step, shown_story: Story, longest: float) -> float:
     """Return the length of a bar; the slowest step has the longest."""
-    return max(longest * step.milliseconds / max(other.milliseconds for other in shown_story.path), 2.0)
+    return max(longest * step.milliseconds / max(other.milliseconds for other in shown_story.drawn), 2.0)
 
 
 def _bar(left: float, top: float, length: float, colours: Theme, place: Layout) -> str:
@@ -144,14 +146,6 @@ def _numbers(step: Step) -> tuple[str, str, str]:
     )
 
 
-def _change(step: Step, shown_story: Story, changes: Mapping[str, str]) -> str:
-    """Say what a step changes."""
-    variants = [other.variant for other in shown_story.path[: shown_story.path.index(step)]]
-    if step.variant in variants[-1:]:
-        return f"{step.variant} again, with {step.name.partition(' ')[2]}."
-    return changes.get(step.variant, "")
-
-
 def _footer(shown_story: Story, place: Layout) -> list[str]:
     """Say how the picture is read, how far its path leads, and in the wide layout what branches off."""
     first, last = shown_story.path[0], shown_story.path[-1]
@@ -159,6 +153,8 @@ def _footer(shown_story: Story, place: Layout) -> list[str]:
     if last is not first:
         over_first = number(first.milliseconds / last.milliseconds, 3)
         sentences.append(f"{last.name} is {over_first} times as fast as {first.name}.")
+    if shown_story.faster:
+        sentences.append("The rows below it are faster, with larger errors.")
     if shown_story.beside and not place.below:
         by_time = sorted(shown_story.beside, key=lambda step: step.milliseconds)
         times = ", ".join(f"{step.name} {number(step.milliseconds, 3)}" for step in by_time)
@@ -166,9 +162,9 @@ def _footer(shown_story: Story, place: Layout) -> list[str]:
     return textwrap.wrap(" ".join(sentences), int(place.width / (SMALL * LETTER)))
 
 
-def _fitting(words: str, size: float, room: float) -> float:
+def _fitting(words: str, size: float, room: float, letter: float = LETTER) -> float:
     """Return the size of text, or a smaller one by which the words are no longer than the room for them."""
-    return min(size, room / (LETTER * max(len(words), 1)))
+    return min(size, room / (letter * max(len(words), 1)))
 
 
 def _text(x: float, y: float, words: str, colour: str, size: float, *, weight: int = 400, anchor: str = "start") -> str:

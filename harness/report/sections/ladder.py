@@ -78,7 +78,7 @@ def ladder_part(content: Content, shared: Conditions, n: int) -> Part:
 
 BRIEF = (
     *("variant", "toolkit", "what changed", "ms", "slowest seed, ms", "untimed, s", "1e9 interactions/s", "± %", ""),
-    *("max error", "max error of contributions"),
+    *("occupancy %", "max error", "max error of contributions"),
 )
 """Columns of a ladder that is one of a few tables, beside the speed-ups."""
 
@@ -117,6 +117,14 @@ def milliseconds(record: Record) -> str:
     return number(1e3 * ranking.seconds(record))
 
 
+def _occupancy(record: Record) -> str:
+    """Write the theoretical occupancy in per cent, and behind a slash the achieved one where it was counted."""
+    if record.occupancy is None:
+        return ""
+    achieved = record.counters.get("achieved_occupancy")
+    return " / ".join(number(100 * part, 3) for part in (record.occupancy, achieved) if part is not None)
+
+
 def _columns(rungs: Sequence[Rung], content: Content) -> list[Column[Rung]]:
     here, limits = content.here, content.limits
     first = first_label_of(rungs, content.parents)
@@ -144,7 +152,7 @@ def _columns(rungs: Sequence[Rung], content: Content) -> list[Column[Rung]]:
             text=True,
             hint=lambda rung: limit.reason if (limit := limits.of(rung.best)) else "",
         ),
-        Column("occup-\nancy %", lambda rung: number(times(rung.best.occupancy, 100), 3), 6),
+        Column("occup-\nancy %", lambda rung: _occupancy(rung.best), 6),
         Column("occupancy\nlimited by", lambda rung: rung.best.occupancy_limiter or "", 8, text=True, breaks=True),
         Column("configuration", lambda rung: rung.best.configuration, 9, text=True),
         Column("max\nerror", lambda rung: relative_error(rung.best.error_max), 2),
