@@ -671,6 +671,21 @@ def test_more_interactions_than_the_cores_can_start_are_refused():
     assert checks.speed(cpu, 1e12, 60.0) is None
 
 
+def test_a_call_that_a_gpu_computes_for_the_host_may_be_faster_than_the_host_could_be(monkeypatch):
+    """Its arrays are the host's; what computes it is the device of its toolkit."""
+    asked = []
+    monkeypatch.setattr(checks, "speed", lambda toolkit, *_: asked.append(toolkit.name))
+
+    def prepare(opened, bodies):
+        return replace(right(open_toolkit("cpu", VARIANTS["numpy_direct"], "float32"), bodies), on_host=True)
+
+    computes = replace(VARIANTS["numpy_direct"], prepare=prepare, toolkits=("numba",))
+    monkeypatch.setattr(stages, "discover", lambda _: {"numpy_direct": computes})
+    case = load("quick", ["n=300"], variants=["numpy_direct"], toolkits=["cpu"]).cases[0]
+    outcome = stages.run(Job(0, case.model_copy(update={"toolkit": "numba"}), SETTINGS), Station(), lambda _: None)
+    assert (outcome.status, asked) == ("ok", ["numba"]), outcome.reason
+
+
 def test_the_documentation_lists_every_fault():
     text = (ROOT / "docs" / "explanation" / "judging.md").read_text("utf-8")
     listed = re.findall(r"^\| ([^|]+?) \| (?:run|no) \|", text, re.MULTILINE)

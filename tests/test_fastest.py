@@ -108,12 +108,13 @@ def test_a_packaged_table_is_what_its_runs_make(name):
 
 
 @cache
-def exact_forces(toolkit):
-    """Return the last records of the packaged table's runs from which a toolkit's choices may be made."""
+def exact_forces(toolkit, device):
+    """Return the last records of the packaged tables' runs from which a toolkit's choices on a device may be made."""
     records = {}
     order = [name for table in TABLES.values() for name in table.runs]
     for run in sorted(RUNS, key=lambda run: order.index(run.name)):
-        records |= {one.key: one for one in latest(run.records) if one.toolkit == toolkit and one.timed == "force"}
+        there = [one for one in latest(run.records) if (one.toolkit, one.device) == (toolkit, device)]
+        records |= {one.key: one for one in there if one.timed == "force"}
     return [
         one for one in records.values() if one.status == "ok" and one.cycle == 1 and one.interaction == "gravity"
         and one.axes.get("dim", 3) == 3 and one.axes.keys() == DEFAULTS[one.variant].keys()
@@ -121,13 +122,13 @@ def exact_forces(toolkit):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("of", MEASURED, ids=lambda of: of.toolkit)
+@pytest.mark.parametrize("of", MEASURED, ids=lambda of: f"{of.toolkit}-{of.device}")
 @pytest.mark.parametrize("quantile", QUANTILES)
 def test_the_packaged_choices_are_right_and_none_is_faster(of, quantile):
     def error_of(one):
         return largest_error(one) if quantile == LARGEST else getattr(one, QUANTILES[quantile])
 
-    able = [one for one in exact_forces(of.toolkit) if error_of(one) is not None]
+    able = [one for one in exact_forces(of.toolkit, of.device) if error_of(one) is not None]
     # The table rounds errors up: it cannot tell one just below a limit from one just above.
     rounded = {id(one): float(UP.create_decimal(str(error_of(one)))) for one in able}
     judged = set()

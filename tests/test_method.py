@@ -42,7 +42,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "measuring/protocol.py": "9fc65cd0",
         "measuring/session.py": "acf4e092",
         "verifying/shared_sums.py": "89aae309",
-        "measuring/stages.py": "640b381b",
+        "measuring/stages.py": "7091f309",
         "measuring/step.py": "c9822f1b",
         "measuring/timed.py": "4902d862",
         "verifying/verify.py": "30a36d24",

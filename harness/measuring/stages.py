@@ -326,7 +326,7 @@ def verify_again(state: State) -> State:
     check(judge.verdict(quantiles=False), AT_LAST)
     judge.hand_over()
     if judge.tolerance.of_rounding and timed.leaves_the_force:
-        _refuse(checks.speed(judge.toolkit, judge.own.n**2 / state.prepared.cycle, seconds))
+        _refuse(checks.speed(toolkit, judge.own.n**2 / state.prepared.cycle, seconds))
     again = seconds if force_alone and toolkit is judge.toolkit else None
     if state.prepared.cycle == 1 and timed.leaves_the_force:
         judge.check_many()
