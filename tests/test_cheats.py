@@ -676,7 +676,7 @@ def test_a_call_that_a_gpu_computes_for_the_host_may_be_faster_than_the_host_cou
     asked = []
     monkeypatch.setattr(checks, "speed", lambda toolkit, *_: asked.append(toolkit.name))
 
-    def prepare(opened, bodies):
+    def prepare(_, bodies):
         return replace(right(open_toolkit("cpu", VARIANTS["numpy_direct"], "float32"), bodies), on_host=True)
 
     computes = replace(VARIANTS["numpy_direct"], prepare=prepare, toolkits=("numba",))

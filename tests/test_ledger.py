@@ -31,6 +31,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.toolkits import nvrtc
+from gravbench.toolkits.interface import cuda_options
 
 GRAVITY = find("gravity")
 CUDA_C = [name for name, variant in discover().items() if variant.has_cuda_c]
@@ -560,6 +561,15 @@ def test_a_variant_against_another_and_on_other_architectures():
     rows = [line.split()[:3] for line in text.splitlines() if line.startswith("symmetric  sm_90")]
     assert ["symmetric", "sm_90", "8.80"] in rows
     assert any(float(row[2]) == pytest.approx(8.80 - 14.09, abs=0.02) for row in rows if row[2].startswith("-"))
+
+
+@pytest.mark.parametrize(("p", "unroll", "expected"), [(64, 64, True), (64, 32, False), (64, 1, False)])
+def test_a_loop_that_has_only_the_rest_of_a_tile_bounds_nothing(p, unroll, expected):
+    """A run on an H100 was faster than the bound of such a loop."""
+    constants = {"P": p, "UNROLL": unroll, "COLUMNS": p, "STAGGER": 0}
+    source = discover()["tiled"].cuda_source(GRAVITY)
+    built = ledger.assemble(source, "tiled", "sm_90", cuda_options(constants, "float32"))
+    assert ledger.is_unrolled_whole(built) == expected
 
 
 def test_kernels_without_a_loop_over_interactions_are_named():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -162,6 +162,19 @@ def over_interactions(code: Sequence[Instruction], loops: Sequence[Loop]) -> lis
     inner = innermost(loops, rsqrts)
     # A loop over bodies or cells that has loops within it is none over their interactions.
     return [loop for loop in inner if not any(loop.holds(other) for other in loops)] or inner
+
+
+def is_unrolled_whole(built: Assembled) -> bool:
+    """Tell whether most interactions are in a loop around an inner one, which has only the rest of a tile."""
+    code, loops = built.code.instructions, built.code.loops()
+
+    def rsqrts(places: Iterable[int]) -> int:
+        return sum(is_rsqrt(code[place].opcode, code[place].operands) for place in places)
+
+    around_each = ((loop, around(loops, loop)) for loop in over_interactions(code, loops))
+    return any(
+        outer and rsqrts(outside(loops, outer.places, outer)) > rsqrts(loop.places) for loop, outer in around_each
+    )
 
 
 def _counted(

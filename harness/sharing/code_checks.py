@@ -9,7 +9,7 @@ from gravbench.errors import InputError
 from gravbench.explain import assembling
 from gravbench.explain.assembling import Compiled, disassembled
 from gravbench.explain.bounds import bound
-from gravbench.explain.ledger import inner_loops
+from gravbench.explain.ledger import inner_loops, is_unrolled_whole
 from gravbench.explain.source_lines import places
 from gravbench.model import interaction_files
 from gravbench.model.kernel_parts import UnmodelledError
@@ -234,6 +234,8 @@ class Bounds:
             made = disassembled(Compiled(job.architecture, bytes.fromhex(answer.cubin), ""), kernel)
         except InputError as error:
             return [f"no bound: {error}"]
+        if is_unrolled_whole(made):
+            return ["no bound: its loop over a tile is unrolled whole, so no loop has its interactions alone"]
         loops = inner_loops(made, places(job.source), mutual)
         a_clock = [bound(loop, job.architecture, 1, 1.0).interactions_per_second / 1e6 for loop in loops]
         self._known[job.source, kernel, frozenset(job.constants), job.dtype] = max(a_clock, default=0.0)
