@@ -239,11 +239,11 @@ def test_without_a_consistent_bundle_there_is_no_site(tmp_path):
 
 @pytest.mark.slow
 def test_the_site_of_bundles_in_a_browser(tmp_path):
-    """The bundles of two runs on a GPU and of one on a processor, and one that was tampered with."""
-    for run in ("arena", "fastest_cpu", "large-first"):
-        done = CliRunner().invoke(app, ["share", str(RUNS / run), "--out", str(tmp_path / f"{run}{bundle.ENDING}")])
+    """The bundles of runs on two cards and on a processor, and one that was tampered with."""
+    for run in (RUNS.parent / "h100" / "fastest-float64", RUNS / "fastest_cpu", RUNS / "large-first"):
+        done = CliRunner().invoke(app, ["share", str(run), "--out", str(tmp_path / f"{run.name}{bundle.ENDING}")])
         assert done.exit_code == 0, done.output
-    files = bundle.unpacked(tmp_path / f"arena{bundle.ENDING}")
+    files = bundle.unpacked(tmp_path / f"fastest-float64{bundle.ENDING}")
     lines = files[RECORDS].splitlines()
     changed = json.loads(lines[0])
     changed["median_seconds"] /= 2
@@ -261,7 +261,10 @@ def test_the_site_of_bundles_in_a_browser(tmp_path):
                 driver.get(page.as_uri())
                 assert driver.execute_script("return document.documentElement.scrollWidth") <= width, page
         driver.get((tmp_path / "site" / "cards.html").as_uri())
-        assert _filtered(driver, "symmetric")
+        text = driver.find_element("css selector", "main").text
+        assert "NVIDIA H100" in text
+        assert "NVIDIA H200" in text
+        assert _filtered(driver, "barnes_hut")
         levels = """
             const place = [...document.querySelectorAll("th")].findIndex(head => head.textContent === "checked");
             return [...document.querySelectorAll("tr[data-bundle=large-first]")].map(
