@@ -88,6 +88,26 @@ def test_a_mistake_gets_its_diagnosis(path):
     assert path.stem not in (times.unnoticed if found.verdict == "right" else times.right)
 
 
+HOISTED = re.sub(r"([xyz])\[j\] - [xyz]\[i\]", r"\1[j] - \1i", exercise("threads").solution()).replace(
+    "float sum_x", "const float xi = x[i], yi = y[i], zi = z[i];\n    float sum_x"
+)
+SOFTENED_LAST = (
+    exercise("tiles").solution().replace("dx * dx + (dy * dy + (dz * dz + eps2))", "dx * dx + dy * dy + dz * dz + eps2")
+).replace(
+    "(int first = 0; first < n; first += P) {",
+    "(int t = 0; t < (n + P - 1) / P; ++t) {\n        const int first = t * P;",
+)
+
+
+@graded
+@pytest.mark.parametrize(("name", "text"), [("threads", HOISTED), ("tiles", SOFTENED_LAST)])
+def test_a_plain_form_that_the_compiler_makes_more_of_is_good(name, text):
+    assert text != exercise(name).solution()
+    graded_text = checked(name, text)
+    assert graded_text.verdict == "good", graded_text.sentence
+    assert graded_text.counts.cost.slots > thresholds().usual["slots"] * rung_of(name).cost.slots, "no case of it"
+
+
 def test_every_exercise_has_five_mistakes_and_texts_that_fit_a_terminal():
     for each in exercises():
         assert sum(path.parent.name == each.name for path in SUBMISSIONS) == 5

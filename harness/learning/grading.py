@@ -98,6 +98,10 @@ def _local_loads(cost: Cost) -> float:
     return cost.opcodes.get("LDL", 0.0)
 
 
+def _doubles(cost: Cost) -> float:
+    return cost.pipes.get("FP64", 0.0)
+
+
 def _votes(cost: Cost) -> float:
     return cost.opcodes.get("VOTE", 0.0) + cost.opcodes.get("VOTEU", 0.0)
 
@@ -111,6 +115,7 @@ _VALUES: Mapping[Count, Callable[[Counted], float]] = {
     "threads_per_body": lambda counted: counted.threads_per_body,
     "votes": lambda counted: _votes(counted.cost),
     "local_loads": lambda counted: _local_loads(counted.cost),
+    "doubles": lambda counted: _doubles(counted.cost),
 }
 _WORDS: Mapping[Count, str] = {
     "slots": "issue slots per interaction",
@@ -122,6 +127,7 @@ _WORDS: Mapping[Count, str] = {
     "error": "rms error",
     "votes": "votes of the warp per cell",
     "local_loads": "loads from local memory per interaction",
+    "doubles": "instructions of float64 per interaction",
 }
 _AT_LEAST: tuple[Count, ...] = ("warps", "threads_per_body", "votes")
 """Counts of which more are better."""
@@ -214,6 +220,14 @@ def _of_error(submission: Counted, rung: Counted, limit: float) -> str:  # noqa:
     return f"the rms error is {relative_error(submission.error)}; accepted: {relative_error(limit)}"
 
 
+def _of_doubles(submission: Counted, rung: Counted, limit: float) -> str:  # noqa: ARG001
+    cost = submission.cost
+    return (
+        f"{_several(_doubles(cost), 'instruction', 'of float64 per interaction')} (FP64 pipe) where {rung.name} has "
+        f"{_written(_doubles(rung.cost))}{_lines(cost, 'FP64')}"
+    )
+
+
 def _of_votes(submission: Counted, rung: Counted, limit: float) -> str:  # noqa: ARG001
     return (
         f"{_several(_votes(submission.cost), 'vote', 'of the warp per cell')} where {rung.name} has "
@@ -226,6 +240,7 @@ _SENTENCES: Mapping[Count, Callable[[Counted, Counted, float], str]] = {
     "global_loads": _of_loads("global", "global_loads"),
     "shared_loads": _of_loads("shared", "shared_loads"),
     "local_loads": _of_loads("local", "local_loads"),
+    "doubles": _of_doubles,
     "spilled": _of_spills,
     "warps": _of_warps,
     "threads_per_body": _of_threads,
