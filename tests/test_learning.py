@@ -108,6 +108,34 @@ def test_a_plain_form_that_the_compiler_makes_more_of_is_good(name, text):
     assert graded_text.counts.cost.slots > thresholds().usual["slots"] * rung_of(name).cost.slots, "no case of it"
 
 
+@graded
+@pytest.mark.parametrize(
+    "root",
+    [
+        "const float inverse = 1 / sqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));",
+        "const float r = sqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));\n        const float inverse = 1 / r;",
+    ],
+)
+def test_a_square_root_and_a_division_are_named_with_what_replaces_them(root):
+    reciprocal = "const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));"
+    text = exercise("threads").solution().replace(reciprocal, root)
+    sentence = checked("threads", text).sentence
+    assert re.search(r"line 17 takes [\d.]+ of them: `const float \w+ = .*sqrtf\(.*`; rsqrtf\(x\) takes one", sentence)
+
+
+@graded
+@pytest.mark.parametrize("name", ["threads/sums_in_memory", "unrolling/by_two"])
+def test_the_largest_difference_by_pipe_is_the_largest(name):
+    exercise_name, _, file = name.partition("/")
+    text = (ROOT / "tests" / "learn" / exercise_name / f"{file}.cu").read_text("utf-8")
+    checked_text = check(
+        exercise(exercise_name), Path(f"{exercise_name}.cu"), text, {"slots": 1.001}, EmulatedLauncher()
+    )
+    mine, theirs = checked_text.counts.cost.pipes, checked_text.of_rung.cost.pipes
+    pipe = re.search(r"the largest difference by pipe is on the (.*) pipe,", checked_text.sentence)[1]
+    assert mine[pipe] - theirs.get(pipe, 0) == max(mine[name] - theirs.get(name, 0) for name in mine)
+
+
 def test_every_exercise_has_five_mistakes_and_texts_that_fit_a_terminal():
     for each in exercises():
         assert sum(path.parent.name == each.name for path in SUBMISSIONS) == 5
