@@ -439,7 +439,7 @@ def test_loads_are_counted_by_the_memory_that_they_are_from():
     [
         (("rsqrtf(", "1 + ("), "no loop with a reciprocal square root"),
         (('extern "C" ', ""), "the machine code has no kernel pull; accepted: extern"),
-        (("rsqrtf(", "printing("), 'kernel.cu, line 24: identifier "printing" is undefined'),
+        (("rsqrtf(", "printing("), 'x.cu, line 24: identifier "printing" is undefined'),
         (("rung: tiled\n*/", '*/\n#include "/etc/passwd"'), "line 10: cannot open source file"),
     ],
 )

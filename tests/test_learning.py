@@ -136,6 +136,22 @@ def test_the_largest_difference_by_pipe_is_the_largest(name):
     assert mine[pipe] - theirs.get(pipe, 0) == max(mine[name] - theirs.get(name, 0) for name in mine)
 
 
+@graded
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("sum_x += strength", "sumx += strength", "mine.cu, line 19: 'sumx' was not declared in this scope"),
+        ("int n, float eps2", "int n, flot eps2", "mine.cu, line 11: 'flot' has not been declared"),
+        ("    az[i] = sum_z;\n}", "    az[i] = sum_z;\n", "mine.cu: a { has no }"),
+        ("strength * dz;\n    }", "strength * dz;\n", "mine.cu: a { has no }"),
+    ],
+)
+def test_what_does_not_compile_names_the_file_of_the_student(old, new, said):
+    text = exercise("threads").solution()
+    assert text.count(old) == 1
+    assert checked("threads", text.replace(old, new), "mine.cu").sentence.startswith(said)
+
+
 def test_every_exercise_has_five_mistakes_and_texts_that_fit_a_terminal():
     for each in exercises():
         assert sum(path.parent.name == each.name for path in SUBMISSIONS) == 5

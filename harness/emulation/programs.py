@@ -168,7 +168,7 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
         run_tool("objcopy", [*SEPARATED, made], folder)
     except CompilerError as error:
         shutil.rmtree(folder)
-        return _compile_fault(error, kernels)
+        return _compile_fault(error, source, kernels)
     for path in runtime.glob("*.o"):
         shutil.copy(path, folder)
     return _linked(folder, kernels)
@@ -218,11 +218,13 @@ def _at_its_line(source: str, name: str, sentence: str) -> CompilerError:
     return CompilerError(sentence, places=[(ENTRY, line, sentence)])
 
 
-def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
-    """Say in one sentence what g++ refuses first."""
+def _compile_fault(error: CompilerError, source: str, kernels: tuple[str, ...]) -> Fault:
+    """Say in one sentence what g++ refuses first, in the entry if it names a line of that."""
     if not error.places:
         return Fault("compile", str(error).splitlines()[0])
-    file, line, what = error.places[0]
+    file, line, what = next((place for place in error.places if place[0] == ENTRY), error.places[0])
+    if file != ENTRY and source.count("{") > source.count("}"):
+        return Fault("compile", f"{ENTRY}: a {{ has no }}, so that the file ends within a block")
     kind = "unknown function" if UNKNOWN.search(what) else "compile"
     if "poisoned" in what:
         sentence = (

@@ -87,7 +87,7 @@ def cost_of(entry: Entry) -> Cost:
         accepted = f'extern "C" __global__ void {error.kernel}(...)'
         raise RefusedError(f"the machine code has no kernel {error.kernel}; accepted: {accepted}") from error
     except (CompilerError, KernelRefusedError) as error:
-        raise RefusedError(str(error)) from error
+        raise RefusedError(str(error).replace(FILE, entry.path.name)) from error
     except InputError as error:
         raise NoCostError(str(error)) from error
     raise NoCostError(

@@ -21,6 +21,8 @@ from gravbench.model.variant import discover
 
 UNEXPLAINED = "no known mistake explains it"
 """What a judgement says of a result for which it has no likely cause."""
+COMPILING = ("compile", "unknown function")
+"""Kinds of faults of a text that no compiler accepts."""
 OTHERS_RIGHT = "and the others right"
 """How a judgement ends that knows nothing but the wrong rows."""
 
@@ -118,6 +120,8 @@ def _why(size: Sized) -> str:
             if size.fault.line and f"line {size.fault.line}" not in size.fault.sentence
             else ""
         )
+        # What does not compile does so for no number of bodies.
+        begin = "" if size.fault.kind in COMPILING else begin
         return f"{begin}{size.fault.sentence}{at} ({size.fault.kind})"
     known = size.cause if size.cause != UNEXPLAINED else ""
     if known.endswith(OTHERS_RIGHT):
