@@ -242,6 +242,11 @@ WRONG = {
     ),
     "rows not written": ([("i < n)", "i < n - 1)")], "rows 128 (1 of 129) were not written"),
     "grid too small": ([("ceil_div(n, P)\n", "n // P\n")], "rows 128 (1 of 129) were not written"),
+    "nothing written": ([("i < n)", "i < 0)")], "rows 0-128 (129 of 129) were not written: the kernel writes no"),
+    "a coordinate not written": (
+        [("accelerations[i] = {ax, ay, az, 0}", "accelerations[i].x = ax, accelerations[i].z = az")],
+        "ay is not written in any row",
+    ),
     "next row": ([("accelerations[i] =", "accelerations[(i + 1) % n] =")], "in the row behind that of its body"),
     "some rows": ([("{ax, ay, az, 0}", "{i % 50 ? ax : 0, ay, az, 0}")], "only ax is wrong"),
     "same tile": ([("= bodies[first + thread]", "= bodies[thread]")], "the first tile of 64 is read"),
@@ -259,7 +264,7 @@ WRONG = {
 
 OFTEN = (
     *("last tile", "softening squared", "softening forgotten", "masses left out", "sign", "half of the pairs"),
-    *("grid too small", "some rows", "stale tile", "half roots"),
+    *("nothing written", "a coordinate not written", "grid too small", "some rows", "stale tile", "half roots"),
 )
 """The mistakes that are tried each time; the others take as long, and are tried with the slow tests."""
 
