@@ -206,13 +206,13 @@ WRONG = {
 """,
     ),
     "a read behind the end": (
-        "bounds", 0, 1, "thread 0 of block 1 reads rows[128] in line HERE, which has 128 rows",
+        "bounds", 0, 1, "thread 0 of block 1 reads rows[128] in line HERE; rows has 128 rows",
         """
     out[i] = rows[i + 64].x;  // HERE
 """,
     ),
     "a write before the beginning": (
-        "bounds", 0, 0, "thread 0 of block 0 writes out[-1] in line HERE, which has 128 rows",
+        "bounds", 0, 0, "thread 0 of block 0 writes out[-1] in line HERE; out has 128 rows",
         """
     out[i - 1] = 0;  // HERE
 """,
@@ -225,7 +225,7 @@ WRONG = {
 """,
     ),
     "behind the end of a shared array": (
-        "bounds", 60, 0, "writes byte 240 of tile in line HERE, which has 240 bytes",
+        "bounds", 60, 0, "writes byte 240 of tile in line HERE; tile has 240 bytes",
         """
     __shared__ float tile[60];
     tile[k] = rows[i].x;  // HERE
@@ -234,7 +234,7 @@ WRONG = {
 """,
     ),
     "behind dynamic shared memory": (
-        "bounds", 32, 0, "writes byte 128 of dynamic shared memory in line HERE, of which the launch has 128 bytes",
+        "bounds", 32, 0, "writes byte 128 of dynamic shared memory in line HERE; the launch has 128 bytes of it",
         """
     extern __shared__ float tile[];
     tile[k] = rows[i].x;  // HERE

@@ -349,8 +349,8 @@ def test_the_bodies_of_each_launch_and_each_judgement_are_new():
 FAULTS = {
     "no barrier before": ([("        __syncthreads();\n", "")], "race", (22, 18), "without a barrier"),
     "no barrier behind": ([("__syncthreads();  // before", "// before")], "race", (18, 22), "without a barrier"),
-    "beyond an array": ([("min(i, n - 1)", "i")], "bounds", (15,), "which has 129 rows"),
-    "row behind the last": ([("i < n)", "i <= n)")], "bounds", (32,), "which has 129 rows"),
+    "beyond an array": ([("min(i, n - 1)", "i")], "bounds", (15,), " has 129 rows"),
+    "row behind the last": ([("i < n)", "i <= n)")], "bounds", (32,), " has 129 rows"),
     "some threads at a barrier": (
         [("    for (int first", "    if (i < n) for (int first")],
         "barrier",

@@ -67,6 +67,14 @@ def test_a_mistake_gets_its_diagnosis(path):
     assert expected in said, said
 
 
+@simulated
+def test_an_index_beyond_an_array_that_is_written_names_it():
+    text = exercise("threads").solution(PYTHON)
+    assert text.count("ay[i] = ") == 1
+    sentence = checked("threads", text.replace("ay[i] = ", "ay[i + n] = ")).sentence
+    assert re.search(r"thread 0 of block 0 writes ay\[1\] in line \d+; ay has 1 row: no thread may", sentence), sentence
+
+
 def test_the_first_seven_have_texts_hints_and_three_mistakes():
     assert NAMES[:7] == IN_NUMBA
     for name in IN_NUMBA:

@@ -89,6 +89,11 @@ class Variable:
     begin: int
     size: int
 
+    @property
+    def length(self) -> str:
+        """How long it is, in words."""
+        return f"{self.name} has {self.size} bytes"
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -114,7 +119,7 @@ class Program:
         for number, place in enumerate(places):
             text = _with_line(text, number, place)
         text = re.sub(r"\{shared:(\d+)\}", lambda match: self._place_in_shared(int(match[1])), text)
-        text = re.sub(r"\{size:(\d+)\}", lambda match: str(self._variable(int(match[1])).size), text)
+        text = re.sub(r"\{size:(\d+)\}", lambda match: self._variable(int(match[1])).length, text)
         line = next((line for _, line in places if line), None)
         known = int(thread) >= 0
         return Fault(kind, text, line, int(thread) if known else None, int(block) if known else None, kernel)

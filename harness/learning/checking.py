@@ -122,7 +122,9 @@ def _why(size: Sized) -> str:
         )
         # What does not compile does so for no number of bodies.
         begin = "" if size.fault.kind in COMPILING else begin
-        return f"{begin}{size.fault.sentence}{at} ({size.fault.kind})"
+        rows = f" has {size.n} row{'' if size.n == 1 else 's'}"
+        why = ": no thread may use an index from n on" if size.fault.sentence.endswith(rows) else ""
+        return f"{begin}{size.fault.sentence}{at}{why} ({size.fault.kind})"
     known = size.cause if size.cause != UNEXPLAINED else ""
     if known.endswith(OTHERS_RIGHT):
         return f"{begin}{known}: {size.wrong}"
