@@ -152,6 +152,15 @@ def test_what_does_not_compile_names_the_file_of_the_student(old, new, said):
     assert checked("threads", text.replace(old, new), "mine.cu").sentence.startswith(said)
 
 
+@graded
+def test_a_tile_of_each_thread_alone_is_recognized():
+    text = exercise("tiles").solution().replace("__shared__ float4 tile", "float4 tile")
+    sentence = checked("tiles", text).sentence
+    assert re.match(
+        r"with [\d,]+ bodies, tile in line 21 is declared without __shared__: each thread has one", sentence
+    )
+
+
 def test_every_exercise_has_five_mistakes_and_texts_that_fit_a_terminal():
     for each in exercises():
         assert sum(path.parent.name == each.name for path in SUBMISSIONS) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from gravbench.model.variant import discover
 
 UNEXPLAINED = "no known mistake explains it"
 """What a judgement says of a result for which it has no likely cause."""
+LOCAL_ARRAY = re.compile(r"^[ \t]*(?:float|double|int)[1-4]?\s+(\w+)\s*\[[^\[\]]+\]\s*;", re.MULTILINE)
+"""A declaration in CUDA C without ``__shared__``."""
 COMPILING = ("compile", "unknown function")
 """Kinds of faults of a text that no compiler accepts."""
 OTHERS_RIGHT = "and the others right"
@@ -104,7 +107,18 @@ def rung_of(name: str, ending: str = CUDA_C) -> Counted:
 def why_wrong(judgement: Judgement) -> str:
     """Say why a result is wrong, by the largest number of bodies for which the cause is known."""
     wrong = [size for size in judgement.sizes if not size.right]
-    return _why(max(wrong, key=lambda size: (size.fault is not None, _is_known(size), size.n)))
+    size = max(wrong, key=lambda size: (size.fault is not None, _is_known(size), size.n))
+    local = "" if size.fault else _filled_alone(judgement.entry)
+    return _why(replace(size, cause=local) if local else size)
+
+
+def _filled_alone(entry: Entry) -> str:
+    """Say that an array of which a thread fills its own place is one of that thread alone, where there is one."""
+    for array in LOCAL_ARRAY.finditer(entry.text):
+        if re.search(rf"\b{array[1]}\s*\[\s*threadIdx\.x\s*\]\s*=[^=]", entry.text):
+            line = entry.text.count("\n", 0, array.start(1)) + 1
+            return f"{array[1]} in line {line} is declared without __shared__: each thread has one, and fills one place"
+    return ""
 
 
 def _is_known(size: Sized) -> bool:
