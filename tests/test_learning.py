@@ -197,7 +197,7 @@ def test_a_page_says_what_its_kernels_took_on_a_gpu(name):
     assert list(known.exercises) == list(NAMES)
     assert known.n == BODIES
     section = " ".join(exercise(name).sections["How long it takes"].split())
-    for figure in (known.device, known.driver, f"{known.n:,} bodies", f"up to {AS_FAST} times", number(times.rung)):
+    for figure in (known.device, known.driver, f"{known.n:,} bodies", f"Up to {AS_FAST} times", number(times.rung)):
         assert figure in section
     for milliseconds in filter(None, (times.solution, times.skeleton)):
         assert f"{number(milliseconds)} ms ({number(milliseconds / times.rung)} times as long)" in section
