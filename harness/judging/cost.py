@@ -34,6 +34,7 @@ ENTRY_FUNCTION = re.compile(r"entry function '([^']+)'")
 """Names a kernel in the remarks of a compiler."""
 ROWS = ("bodies", "accelerations")
 """Layouts of two dimensions."""
+NO_LOOP = "no loop with a reciprocal square root, such as rsqrtf(x), is there, by which an interaction is known"
 REMARKS = ("--ptxas-options=-v", "-lineinfo")
 
 
@@ -90,9 +91,7 @@ def cost_of(entry: Entry) -> Cost:
         raise RefusedError(str(error).replace(FILE, entry.path.name)) from error
     except InputError as error:
         raise NoCostError(str(error)) from error
-    raise NoCostError(
-        "no loop with a reciprocal square root, such as rsqrtf(x), is there, by which an interaction is known"
-    )
+    raise NoCostError(NO_LOOP)
 
 
 def _by_nvrtc(entry: Entry) -> Compiled:

@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 from gravbench.errors import InputError
-from gravbench.judging.cost import NoCostError, RefusedError, cost_of
+from gravbench.judging.cost import NO_LOOP, NoCostError, RefusedError, cost_of
 from gravbench.judging.entry import Entry, entry_of
 from gravbench.judging.export import exported
 from gravbench.judging.judgement import Judgement, Sized, judge, usual_sizes
 from gravbench.judging.launching import Launcher
 from gravbench.learning.exercises import Exercise, ending_of, exercise
-from gravbench.learning.grading import Counted, Difference, counted, differences, not_mutual
+from gravbench.learning.grading import ROOT, Counted, Difference, counted, differences, not_mutual
 from gravbench.learning.progress import Verdict
 from gravbench.learning.thresholds import Limits
 from gravbench.model.stem_code import CUDA_C
@@ -70,6 +70,8 @@ def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher
         return Checked(of_exercise, entry, judgement, "wrong", f"it does not compile for a GPU: {error}")
     except NoCostError as error:
         sentence = "its cost could not be counted here"
+        if str(error) == NO_LOOP and entry.is_python and ROOT.search(entry.text):
+            sentence += "; use rsqrtf of numba.cuda.libdevice in the place of 1 / math.sqrt"
         return Checked(of_exercise, entry, judgement, "right", sentence, not_counted=str(error))
     counts = counted(path.name, entry, cost, _error(judgement))
     beyond_limits = tuple(differences(counts, rung, limits))
