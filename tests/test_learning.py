@@ -318,6 +318,10 @@ def test_a_student_gets_a_skeleton_an_answer_hints_and_then_the_solution(tmp_pat
     assert max(map(len, said.splitlines()[:-1])) <= 80
     assert len(said.splitlines()) <= 24, "more than one screen"
     assert said.splitlines()[-1].startswith("Next: change it, and again: gravbench learn check wide_load.cu")
+    assert "Next: gravbench learn check wide_load.cu" in command("learn", "show", "wide_load", *kept)[1]
+    Path("wide_load.cu").rename("moved.cu")
+    assert "Next: gravbench learn check wide_load.cu" in command("learn", "show", "wide_load", *kept)[1]
+    assert "Next: gravbench learn start tiles" in command("learn", "show", "tiles", *kept)[1]
     first, second = (flat(command("learn", "hint", "wide_load", *kept)[1]) for _ in range(2))
     assert first.startswith("1. ")
     assert "2. " not in first
@@ -440,13 +444,15 @@ def test_a_class_is_one_table_and_a_page(tmp_path):
     assert [(row["student"], row["verdict"], row["attempts"]) for row in result["submissions"]] == [
         ("ann", "good", 1), ("bob", "good", None), ("eve", "wrong", None), ("joe", "unreadable", None)
     ]  # fmt: skip
-    assert [(pair["first"], pair["second"]) for pair in result["similar"]] == [("ann/tiles", "bob/tiles")]
+    assert [(pair["first"], pair["second"]) for pair in result["similar"]] == [("ann/tiles.cu", "bob/tiles.cu")]
     assert result["ignored"] == [str(tmp_path / "eve" / "notes.cu")]
     code, said = command("learn", "class", tmp_path, "--html", tmp_path / "class.html")
     page = (tmp_path / "class.html").read_text("utf-8")
     assert code == 0
-    assert max(map(len, said.splitlines())) <= 80
-    for text in ("ann", "done", "__syncthreads", "Nearly the same", "notes.cu is no submission"):
+    *table, wrote = said.splitlines()
+    assert max(map(len, table)) <= 80
+    assert wrote == f"wrote {tmp_path / 'class.html'}"
+    for text in ("ann", "tiles.cu", "done", "__syncthreads", "Nearly the same", "notes.cu is no submission"):
         assert text in page
     assert "<script" not in page
 
