@@ -250,11 +250,11 @@ def _at_its_line(source: str, name: str, sentence: str) -> CompilerError:
 
 
 def _compile_fault(error: CompilerError, source: str, kernels: tuple[str, ...]) -> Fault:
-    """Say in one sentence what g++ refuses first, in the entry if it names a line of that."""
+    """Say in one sentence what g++ refuses first."""
     if not error.places:
         return Fault("compile", str(error).splitlines()[0])
-    file, line, what = next((place for place in error.places if place[0] == ENTRY), error.places[0])
-    if file != ENTRY and source.count("{") > source.count("}"):
+    file, line, what = error.places[0]
+    if file in (*OURS, TABLE) and source.count("{") > source.count("}"):
         return Fault("compile", f"{ENTRY}: a {{ has no }}, so that the file ends within a block")
     kind = "unknown function" if UNKNOWN.search(what) else "compile"
     if "poisoned" in what:
