@@ -426,7 +426,7 @@ MUTATIONS = (
         'for key in ("precision",)', "test_learning.py", "other_rules",
     ),
     Mutation(
-        "learn-mutual-believed", "harness/learning/checking.py", "if claim or found:", "if found:",
+        "learn-mutual-believed", "harness/learning/checking.py", "if claim or beyond_limits:", "if beyond_limits:",
         "test_learning.py", "diagnosis",
     ),
     Mutation(

@@ -136,7 +136,7 @@ def test_what_is_right_raises_no_alarm(text, order):
 # Of each: kind, thread, block, and words of the sentence. The line of the fault has "HERE", another one "THERE".
 WRONG = {
     "a missing barrier": (
-        "race", 1, 0, "thread 1 of block 0 writes byte 4 of tile in line HERE, "
+        "race", 1, 0, "thread 1 of block 0 writes tile[1] in line HERE, "
         "which thread 0 reads in line THERE without a barrier between them",
         """
     __shared__ float tile[64];
@@ -146,7 +146,8 @@ WRONG = {
 """,
     ),
     "a missing second barrier": (
-        "race", 0, 0, "thread 0 of block 0 reads byte 252 of tile in line HERE, which thread 63 writes in line THERE",
+        "race", 0, 0, "thread 0 of block 0 reads tile[63] in line HERE, which thread 63 writes in line THERE "
+        "in the next turn of the loop without a barrier",
         """
     __shared__ float tile[64];
     float sum = 0;
@@ -206,13 +207,13 @@ WRONG = {
 """,
     ),
     "a read behind the end": (
-        "bounds", 0, 1, "thread 0 of block 1 reads rows[128] in line HERE, which has 128 rows",
+        "bounds", 0, 1, "thread 0 of block 1 reads rows[128] in line HERE; rows has 128 rows",
         """
     out[i] = rows[i + 64].x;  // HERE
 """,
     ),
     "a write before the beginning": (
-        "bounds", 0, 0, "thread 0 of block 0 writes out[-1] in line HERE, which has 128 rows",
+        "bounds", 0, 0, "thread 0 of block 0 writes out[-1] in line HERE; out has 128 rows",
         """
     out[i - 1] = 0;  // HERE
 """,
@@ -225,7 +226,7 @@ WRONG = {
 """,
     ),
     "behind the end of a shared array": (
-        "bounds", 60, 0, "writes byte 240 of tile in line HERE, which has 240 bytes",
+        "bounds", 60, 0, "writes tile[60] in line HERE; tile has 60 elements",
         """
     __shared__ float tile[60];
     tile[k] = rows[i].x;  // HERE
@@ -234,7 +235,7 @@ WRONG = {
 """,
     ),
     "behind dynamic shared memory": (
-        "bounds", 32, 0, "writes byte 128 of dynamic shared memory in line HERE, of which the launch has 128 bytes",
+        "bounds", 32, 0, "writes byte 128 of dynamic shared memory in line HERE; the launch has 128 bytes of it",
         """
     extern __shared__ float tile[];
     tile[k] = rows[i].x;  // HERE
@@ -510,3 +511,17 @@ def test_variants_raise_no_alarm_and_agree_with_the_float64_direct_sum(name, n):
     expected = direct_accelerations(bodies, np.arange(bodies.n), "float32")
     errors = comparing.compare(np.mean(results, axis=0), expected)
     assert comparing.objection_to(errors, variant.accepted("float32", axes)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "elements"),
+    [
+        ("__shared__ float4 tile[P];", {"tile": 16}),
+        ("__shared__ double a[8];\n__shared__ float3 b[P + 1];", {"a": 8, "b": 12}),
+        ("__shared__ float tile[8][33];", {}),
+        ("__shared__ Body tile[8];", {}),
+        ("__shared__ float tile[8]; __shared__ int tile[9]; __shared__ float2 tile[9];", {}),
+    ],
+)
+def test_elements_of_shared_arrays_are_known_where_they_can_be(text, elements):
+    assert programs.elements_of(text) == elements

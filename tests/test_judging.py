@@ -242,6 +242,11 @@ WRONG = {
     ),
     "rows not written": ([("i < n)", "i < n - 1)")], "rows 128 (1 of 129) were not written"),
     "grid too small": ([("ceil_div(n, P)\n", "n // P\n")], "rows 128 (1 of 129) were not written"),
+    "nothing written": ([("i < n)", "i < 0)")], "rows 0-128 (129 of 129) were not written: the kernel writes no"),
+    "a coordinate not written": (
+        [("accelerations[i] = {ax, ay, az, 0}", "accelerations[i].x = ax, accelerations[i].z = az")],
+        "ay is not written in any row",
+    ),
     "next row": ([("accelerations[i] =", "accelerations[(i + 1) % n] =")], "in the row behind that of its body"),
     "some rows": ([("{ax, ay, az, 0}", "{i % 50 ? ax : 0, ay, az, 0}")], "only ax is wrong"),
     "same tile": ([("= bodies[first + thread]", "= bodies[thread]")], "the first tile of 64 is read"),
@@ -259,7 +264,7 @@ WRONG = {
 
 OFTEN = (
     *("last tile", "softening squared", "softening forgotten", "masses left out", "sign", "half of the pairs"),
-    *("grid too small", "some rows", "stale tile", "half roots"),
+    *("nothing written", "a coordinate not written", "grid too small", "some rows", "stale tile", "half roots"),
 )
 """The mistakes that are tried each time; the others take as long, and are tried with the slow tests."""
 
@@ -344,8 +349,8 @@ def test_the_bodies_of_each_launch_and_each_judgement_are_new():
 FAULTS = {
     "no barrier before": ([("        __syncthreads();\n", "")], "race", (22, 18), "without a barrier"),
     "no barrier behind": ([("__syncthreads();  // before", "// before")], "race", (18, 22), "without a barrier"),
-    "beyond an array": ([("min(i, n - 1)", "i")], "bounds", (15,), "which has 129 rows"),
-    "row behind the last": ([("i < n)", "i <= n)")], "bounds", (32,), "which has 129 rows"),
+    "beyond an array": ([("min(i, n - 1)", "i")], "bounds", (15,), " has 129 rows"),
+    "row behind the last": ([("i < n)", "i <= n)")], "bounds", (32,), " has 129 rows"),
     "some threads at a barrier": (
         [("    for (int first", "    if (i < n) for (int first")],
         "barrier",
@@ -439,7 +444,7 @@ def test_loads_are_counted_by_the_memory_that_they_are_from():
     [
         (("rsqrtf(", "1 + ("), "no loop with a reciprocal square root"),
         (('extern "C" ', ""), "the machine code has no kernel pull; accepted: extern"),
-        (("rsqrtf(", "printing("), 'kernel.cu, line 24: identifier "printing" is undefined'),
+        (("rsqrtf(", "printing("), 'x.cu, line 24: identifier "printing" is undefined'),
         (("rung: tiled\n*/", '*/\n#include "/etc/passwd"'), "line 10: cannot open source file"),
     ],
 )

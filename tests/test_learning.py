@@ -88,6 +88,79 @@ def test_a_mistake_gets_its_diagnosis(path):
     assert path.stem not in (times.unnoticed if found.verdict == "right" else times.right)
 
 
+HOISTED = re.sub(r"([xyz])\[j\] - [xyz]\[i\]", r"\1[j] - \1i", exercise("threads").solution()).replace(
+    "float sum_x", "const float xi = x[i], yi = y[i], zi = z[i];\n    float sum_x"
+)
+SOFTENED_LAST = (
+    exercise("tiles").solution().replace("dx * dx + (dy * dy + (dz * dz + eps2))", "dx * dx + dy * dy + dz * dz + eps2")
+).replace(
+    "(int first = 0; first < n; first += P) {",
+    "(int t = 0; t < (n + P - 1) / P; ++t) {\n        const int first = t * P;",
+)
+
+
+@graded
+@pytest.mark.parametrize(("name", "text"), [("threads", HOISTED), ("tiles", SOFTENED_LAST)])
+def test_a_plain_form_that_the_compiler_makes_more_of_is_good(name, text):
+    assert text != exercise(name).solution()
+    graded_text = checked(name, text)
+    assert graded_text.verdict == "good", graded_text.sentence
+    assert graded_text.counts.cost.slots > thresholds().usual["slots"] * rung_of(name).cost.slots, "no case of it"
+
+
+@graded
+@pytest.mark.parametrize(
+    "root",
+    [
+        "const float inverse = 1 / sqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));",
+        "const float r = sqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));\n        const float inverse = 1 / r;",
+    ],
+)
+def test_a_square_root_and_a_division_are_named_with_what_replaces_them(root):
+    reciprocal = "const float inverse = rsqrtf(dx * dx + (dy * dy + (dz * dz + eps2)));"
+    text = exercise("threads").solution().replace(reciprocal, root)
+    sentence = checked("threads", text).sentence
+    assert re.search(r"line 17 takes [\d.]+ of them: `const float \w+ = .*sqrtf\(.*`; rsqrtf\(x\) takes one", sentence)
+
+
+@graded
+@pytest.mark.parametrize("name", ["threads/sums_in_memory", "unrolling/by_two"])
+def test_the_largest_difference_by_pipe_is_the_largest(name):
+    exercise_name, _, file = name.partition("/")
+    text = (ROOT / "tests" / "learn" / exercise_name / f"{file}.cu").read_text("utf-8")
+    checked_text = check(
+        exercise(exercise_name), Path(f"{exercise_name}.cu"), text, {"slots": 1.001}, EmulatedLauncher()
+    )
+    mine, theirs = checked_text.counts.cost.pipes, checked_text.of_rung.cost.pipes
+    pipe = re.search(r"the largest difference by pipe is on the (.*) pipe,", checked_text.sentence)[1]
+    assert mine[pipe] - theirs.get(pipe, 0) == max(mine[name] - theirs.get(name, 0) for name in mine)
+
+
+@graded
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("sum_x += strength", "sumx += strength", "mine.cu, line 19: 'sumx' was not declared in this scope"),
+        ("int n, float eps2", "int n, flot eps2", "mine.cu, line 11: 'flot' has not been declared"),
+        ("    az[i] = sum_z;\n}", "    az[i] = sum_z;\n", "mine.cu: a { has no }"),
+        ("strength * dz;\n    }", "strength * dz;\n", "mine.cu: a { has no }"),
+    ],
+)
+def test_what_does_not_compile_names_the_file_of_the_student(old, new, said):
+    text = exercise("threads").solution()
+    assert text.count(old) == 1
+    assert checked("threads", text.replace(old, new), "mine.cu").sentence.startswith(said)
+
+
+@graded
+def test_a_tile_of_each_thread_alone_is_recognized():
+    text = exercise("tiles").solution().replace("__shared__ float4 tile", "float4 tile")
+    sentence = checked("tiles", text).sentence
+    assert re.match(
+        r"with [\d,]+ bodies, tile in line 21 is declared without __shared__: each thread has one", sentence
+    )
+
+
 def test_every_exercise_has_five_mistakes_and_texts_that_fit_a_terminal():
     for each in exercises():
         assert sum(path.parent.name == each.name for path in SUBMISSIONS) == 5
@@ -124,7 +197,7 @@ def test_a_page_says_what_its_kernels_took_on_a_gpu(name):
     assert list(known.exercises) == list(NAMES)
     assert known.n == BODIES
     section = " ".join(exercise(name).sections["How long it takes"].split())
-    for figure in (known.device, known.driver, f"{known.n:,} bodies", f"up to {AS_FAST} times", number(times.rung)):
+    for figure in (known.device, known.driver, f"{known.n:,} bodies", f"Up to {AS_FAST} times", number(times.rung)):
         assert figure in section
     for milliseconds in filter(None, (times.solution, times.skeleton)):
         assert f"{number(milliseconds)} ms ({number(milliseconds / times.rung)} times as long)" in section
@@ -245,6 +318,10 @@ def test_a_student_gets_a_skeleton_an_answer_hints_and_then_the_solution(tmp_pat
     assert max(map(len, said.splitlines()[:-1])) <= 80
     assert len(said.splitlines()) <= 24, "more than one screen"
     assert said.splitlines()[-1].startswith("Next: change it, and again: gravbench learn check wide_load.cu")
+    assert "Next: gravbench learn check wide_load.cu" in command("learn", "show", "wide_load", *kept)[1]
+    Path("wide_load.cu").rename("moved.cu")
+    assert "Next: gravbench learn check wide_load.cu" in command("learn", "show", "wide_load", *kept)[1]
+    assert "Next: gravbench learn start tiles" in command("learn", "show", "tiles", *kept)[1]
     first, second = (flat(command("learn", "hint", "wide_load", *kept)[1]) for _ in range(2))
     assert first.startswith("1. ")
     assert "2. " not in first
@@ -367,13 +444,15 @@ def test_a_class_is_one_table_and_a_page(tmp_path):
     assert [(row["student"], row["verdict"], row["attempts"]) for row in result["submissions"]] == [
         ("ann", "good", 1), ("bob", "good", None), ("eve", "wrong", None), ("joe", "unreadable", None)
     ]  # fmt: skip
-    assert [(pair["first"], pair["second"]) for pair in result["similar"]] == [("ann/tiles", "bob/tiles")]
+    assert [(pair["first"], pair["second"]) for pair in result["similar"]] == [("ann/tiles.cu", "bob/tiles.cu")]
     assert result["ignored"] == [str(tmp_path / "eve" / "notes.cu")]
     code, said = command("learn", "class", tmp_path, "--html", tmp_path / "class.html")
     page = (tmp_path / "class.html").read_text("utf-8")
     assert code == 0
-    assert max(map(len, said.splitlines())) <= 80
-    for text in ("ann", "done", "__syncthreads", "Nearly the same", "notes.cu is no submission"):
+    *table, wrote = said.splitlines()
+    assert max(map(len, table)) <= 80
+    assert wrote == f"wrote {tmp_path / 'class.html'}"
+    for text in ("ann", "tiles.cu", "done", "__syncthreads", "Nearly the same", "notes.cu is no submission"):
         assert text in page
     assert "<script" not in page
 

@@ -67,6 +67,26 @@ def test_a_mistake_gets_its_diagnosis(path):
     assert expected in said, said
 
 
+@simulated
+def test_an_index_beyond_an_array_that_is_written_names_it():
+    text = exercise("threads").solution(PYTHON)
+    assert text.count("ay[i] = ") == 1
+    sentence = checked("threads", text.replace("ay[i] = ", "ay[i + n] = ")).sentence
+    assert re.search(r"thread 0 of block 0 writes ay\[1\] in line \d+; ay has 1 row: no thread may", sentence), sentence
+
+
+@simulated
+@compiled
+@pytest.mark.slow
+def test_a_square_root_in_numba_that_cannot_be_counted_names_what_replaces_it():
+    solution = exercise("threads").solution(PYTHON)
+    text = re.sub(r"rsqrtf\((.*)\)$", r"1 / math.sqrt(\1)", solution, flags=re.MULTILINE)
+    text = text.replace("import numpy", "import math\n\nimport numpy")
+    graded_text = checked("threads", text)
+    assert graded_text.not_counted == cost.NO_LOOP
+    assert "; use rsqrtf of numba.cuda.libdevice in the place of 1 / math.sqrt" in graded_text.sentence
+
+
 def test_the_first_seven_have_texts_hints_and_three_mistakes():
     assert NAMES[:7] == IN_NUMBA
     for name in IN_NUMBA:

@@ -174,9 +174,13 @@ def show(
         return
     from rich.markdown import Markdown
 
+    from gravbench.learning.progress import read
+
     text = of_exercise.page + ("\n" + of_exercise.in_numba if toolkit else "")
     console().print(Markdown(text))
-    _say_next(f"Next: gravbench learn start {name}{_chosen(toolkit)}")
+    file = f"{name}{_ending(toolkit)}"
+    has_begun = Path(file).exists() or read(_path(progress)).of(name).has_attempt(_ending(toolkit))
+    _say_next(f"Next: gravbench learn {f'check {file}' if has_begun else f'start {name}{_chosen(toolkit)}'}")
 
 
 def _show_solution(of_exercise: Exercise, ending: str, path: Path) -> None:
@@ -224,6 +228,8 @@ def class_(
         typer.echo(json.dumps(classroom.as_json(result), indent=2))
     else:
         render_sections(classroom.sections(result), console())
+    if html is not None:
+        console(stderr=as_json).print(f"wrote {html}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _ending(toolkit: Toolkit | None) -> str:

@@ -200,13 +200,14 @@ inline void check_races(std::vector<Cell>& cells, Address offset, unsigned bytes
     const std::string who = named(number(), block_number());
     const int thread = number();
     if (array && array->bytes / array->row * array->row == array->bytes)
-        fail("bounds", thread, pc, 0, "%s %s %s in line {0}, which has %lu rows", who.c_str(), VERBS[kind],
-            described(array, address).c_str(), array->bytes / array->row);
+        fail("bounds", thread, pc, 0, "%s %s %s in line {0}; %s has %lu row%s", who.c_str(), VERBS[kind],
+            described(array, address).c_str(), array->name.c_str(), array->bytes / array->row,
+            array->bytes == array->row ? "" : "s");
     if (address - Address(dynamic_shared) < MOST_SHARED)
-        fail("bounds", thread, pc, 0, "%s %s %s in line {0}, of which the launch has %lu bytes", who.c_str(),
+        fail("bounds", thread, pc, 0, "%s %s %s in line {0}; the launch has %lu bytes of it", who.c_str(),
             VERBS[kind], described(nullptr, address).c_str(), launched->shared);
     if (const Address offset = address - static_begin; offset < static_end - static_begin)
-        fail("bounds", thread, pc, 0, "%s %s %s in line {0}, which has {size:%lu} bytes", who.c_str(), VERBS[kind],
+        fail("bounds", thread, pc, 0, "%s %s %s in line {0}; {size:%lu}", who.c_str(), VERBS[kind],
             described(nullptr, address).c_str(), offset);
     fail("bounds", thread, pc, 0, "%s %s %u bytes in line {0} that are in no array, no shared memory and not its own",
         who.c_str(), VERBS[kind], bytes);

@@ -15,6 +15,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import sys
 import threading
 import traceback
@@ -41,8 +42,8 @@ class FaultError(Exception):
 class Turns:
     """The launch that runs: the threads of a block take turns, and ``step`` counts barriers and blocks."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
+    def __init__(self, file: str, text: str) -> None:
+        self.file, self.lines = file, text.splitlines()
         self.launch = self.step = self.block = 0
         self.now: Any = None
         self.back = threading.Semaphore(0)
@@ -219,16 +220,29 @@ def run_block(threads: Sequence[Any], turns: Turns) -> None:
         left = waiting
 
 
+def beyond(text: str, frame: traceback.FrameSummary, said: str) -> str:
+    """Say which array a line reads or writes beyond its end, by the columns of the frame and what NumPy says."""
+    index = re.fullmatch(r"index (-?\d+) is out of bounds for axis 0 with size (\d+)", said)
+    columns = text.encode()  # in which a frame counts
+    named = re.match(r"(\w+)\[", columns[frame.colno or 0 : frame.end_colno or 0].decode(errors="replace"))
+    if not index or not named:
+        return f"reads or writes beyond an array in line {frame.lineno}: {said}"
+    verb = "writes" if re.match(rb"\s*[-+*/]?=[^=]", columns[frame.end_colno or 0 :]) else "reads"
+    rows = f"{index[2]} row{'' if index[2] == '1' else 's'}"
+    return f"{verb} {named[1]}[{index[1]}] in line {frame.lineno}; {named[1]} has {rows}"
+
+
 def raise_of(error: BaseException, turns: Turns) -> NoReturn:
     """Raise the fault that an exception of the current thread is."""
     if isinstance(error, FaultError):
         raise error
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == turns.file]
-    line = lines[-1] or 0 if lines else 0
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == turns.file]
+    line = frames[-1].lineno or 0 if frames else 0
     who = f"thread {turns.now.thread_id} of block {turns.block}"
     said = " ".join(str(error).split())[:200]
     if isinstance(error, IndexError):
-        turns.fault("bounds", f"{who} reads or writes beyond an array in line {line}: {said}", line)
+        what = beyond(turns.lines[line - 1], frames[-1], said) if line else f"reads or writes beyond an array: {said}"
+        turns.fault("bounds", f"{who} {what}", line)
     what = type(error).__name__ + (f": {said}" if said else "")
     turns.fault("crash", f"{who} ends with {what} in line {line}", line)
 
@@ -287,7 +301,7 @@ def simulate(facts: Facts, content: memoryview) -> list[bytes]:
     lacking = sys.modules["numba.cuda.libdevice"] = libdevice()
     # A kernel's own functions are called as they are, with the names of its file.
     simulator.FakeCUDAKernel.__call__ = lambda self, *arguments: self.fn(*arguments)
-    turns = Turns(facts["file"])
+    turns = Turns(facts["file"], facts["text"])
     try:
         names = namespace_of(facts)
     except Exception as error:

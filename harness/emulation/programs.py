@@ -6,6 +6,7 @@ import atexit
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -65,6 +66,12 @@ DYNAMIC = re.compile(
     r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:<>]+(?:\s+[\w:<>]+){0,4})\s+(\w+)\s*\[\s*\]\s*;"
 )
 
+BYTES = {"float": 4, "int": 4, "uint": 4, "double": 8}
+SHARED_ARRAY = re.compile(rf"\b__shared__\s+({'|'.join(BYTES)})([1-4]?)\s+(\w+)\s*\[[^\[\]]*\]\s*;")
+"""An array of one dimension, of numbers or vectors."""
+BARRIER = re.compile(r"\s*__syncthreads\s*\(")
+"""A line that begins with a barrier, which all threads come to."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -83,21 +90,38 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Shared memory that a kernel declares: its name, where it begins and how long it is, in bytes."""
+    """Shared memory that a kernel declares: its name, where it begins and how long it is, in bytes.
+
+    ``element`` are the bytes of a number or vector of it; 0 where they are not known, or where it has two dimensions.
+    """
 
     name: str
     begin: int
     size: int
+    element: int = 0
+
+    @property
+    def length(self) -> str:
+        """How long it is, in words."""
+        if self.element:
+            return f"{self.name} has {self.size // self.element} elements"
+        return f"{self.name} has {self.size} bytes"
+
+    def place(self, offset: int) -> str:
+        """Name the place at an offset in shared memory."""
+        behind = offset - self.begin
+        return f"{self.name}[{behind // self.element}]" if self.element else f"byte {behind} of {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An executable in a folder of its own; ``readable`` is what it needs to start."""
+    """An executable in a folder of its own; ``readable`` is what it needs to start, ``barriers`` are their lines."""
 
     folder: Path
     kernels: tuple[str, ...]
     readable: tuple[Path, ...]
     variables: tuple[Variable, ...]
+    barriers: tuple[int, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -111,10 +135,12 @@ class Program:
         if kind in ("time", "crash", "memory") and not places[0][1]:
             # The processor was in a function of the emulator: the last access says where the kernel was.
             places[0] = places[1]
+        if kind == "race":
+            text = self._with_turn(text, places)
         for number, place in enumerate(places):
             text = _with_line(text, number, place)
-        text = re.sub(r"\{shared:(\d+)\}", lambda match: self._place_in_shared(int(match[1])), text)
-        text = re.sub(r"\{size:(\d+)\}", lambda match: str(self._variable(int(match[1])).size), text)
+        text = re.sub(r"\{shared:(\d+)\}", lambda match: self._variable(int(match[1])).place(int(match[1])), text)
+        text = re.sub(r"\{size:(\d+)\}", lambda match: self._variable(int(match[1])).length, text)
         line = next((line for _, line in places if line), None)
         known = int(thread) >= 0
         return Fault(kind, text, line, int(thread) if known else None, int(block) if known else None, kernel)
@@ -139,9 +165,14 @@ class Program:
         before = [variable for variable in self.variables if variable.begin <= offset]
         return max(before, key=lambda variable: variable.begin, default=Variable("shared memory", 0, 0))
 
-    def _place_in_shared(self, offset: int) -> str:
-        variable = self._variable(offset)
-        return f"byte {offset - variable.begin} of {variable.name}"
+    def _with_turn(self, text: str, places: list[tuple[str, int]]) -> str:
+        """Say that a write is in the next turn of a loop: it stands above the read, and a barrier between them."""
+        if " reads " not in text or " writes " not in text:
+            return text
+        write = 1 if text.index(" reads ") < text.index(" writes ") else 0
+        if any(places[write][1] < line < places[1 - write][1] for line in self.barriers if places[write][1]):
+            return text.replace(f"{{{write}}}", f"{{{write}}} in the next turn of the loop")
+        return text
 
 
 def _with_line(text: str, number: int, place: tuple[str, int]) -> str:
@@ -168,10 +199,10 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
         run_tool("objcopy", [*SEPARATED, made], folder)
     except CompilerError as error:
         shutil.rmtree(folder)
-        return _compile_fault(error, kernels)
+        return _compile_fault(error, source, kernels)
     for path in runtime.glob("*.o"):
         shutil.copy(path, folder)
-    return _linked(folder, kernels)
+    return _linked(folder, kernels, source)
 
 
 def _text(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple[str, ...]) -> str:
@@ -218,11 +249,13 @@ def _at_its_line(source: str, name: str, sentence: str) -> CompilerError:
     return CompilerError(sentence, places=[(ENTRY, line, sentence)])
 
 
-def _compile_fault(error: CompilerError, kernels: tuple[str, ...]) -> Fault:
+def _compile_fault(error: CompilerError, source: str, kernels: tuple[str, ...]) -> Fault:
     """Say in one sentence what g++ refuses first."""
     if not error.places:
         return Fault("compile", str(error).splitlines()[0])
     file, line, what = error.places[0]
+    if file in (*OURS, TABLE) and source.count("{") > source.count("}"):
+        return Fault("compile", f"{ENTRY}: a {{ has no }}, so that the file ends within a block")
     kind = "unknown function" if UNKNOWN.search(what) else "compile"
     if "poisoned" in what:
         sentence = (
@@ -263,14 +296,16 @@ def _runtime() -> Path:
     return folder
 
 
-def _linked(folder: Path, kernels: tuple[str, ...]) -> Program | Fault:
+def _linked(folder: Path, kernels: tuple[str, ...], source: str) -> Program | Fault:
     """Link the kernels between the marks; statically where the system has the libraries for it."""
     objects = ["first.o", "kernels.o", "last.o", "checked.o"]
     for kind, readable in (("-static", ()), ("-Wl,-z,now", toolchain())):
         words = [beside(), "-no-pie", kind, *objects, "-o", "program"]
         ended = run_tool("g++", words, folder)
         if ended.exit_code == 0:
-            return _within_limits(Program(folder, kernels, readable, _variables(folder)))
+            barriers = [number for number, line in enumerate(source.splitlines(), 1) if BARRIER.match(line)]
+            variables = _variables(folder, elements_of(source))
+            return _within_limits(Program(folder, kernels, readable, variables, tuple(barriers)))
     reason = UNLINKED.search(ended.stderr.decode(errors="replace"))
     sentence = shortened(reason[0], MOST_OF_ERROR) if reason else "no reason given"
     return Fault("compile", f"the kernels cannot be linked: {sentence}")
@@ -286,14 +321,27 @@ def _within_limits(program: Program) -> Program | Fault:
     return Fault("compile", sentence)
 
 
-def _variables(folder: Path) -> tuple[Variable, ...]:
+def elements_of(source: str) -> dict[str, int]:
+    """Return the bytes of an element of each shared array of one dimension; not of names with several types."""
+    sizes: dict[str, set[int]] = {}
+    for kind, count, name in SHARED_ARRAY.findall(source):
+        sizes.setdefault(name, set()).add(BYTES[kind] * int(count or 1))
+    return {name: size.pop() for name, size in sizes.items() if len(size) == 1}
+
+
+def _variables(folder: Path, elements: Mapping[str, int]) -> tuple[Variable, ...]:
     """Return the shared variables of the program in a folder: they lie between the marks."""
     ended = run_tool("nm", ["-C", "-S", "program"], folder)
     listed = re.findall(r"^(\w+) (\w+) [bBdDuvVwW] (.*)$", ended.stdout.decode(errors="replace"), re.MULTILINE)
     places = {name: (int(address, 16), int(size, 16)) for address, size, name in listed}
     first, last = (places[f"emulated_{mark}_shared"][0] for mark in ("first", "last"))
     return tuple(
-        Variable(name.rpartition("::")[2], int(address, 16) - first - MARK, int(size, 16))
+        Variable(
+            name.rpartition("::")[2],
+            int(address, 16) - first - MARK,
+            int(size, 16),
+            elements.get(name.rpartition("::")[2], 0),
+        )
         for address, size, name in listed
         if first < int(address, 16) < last
     )

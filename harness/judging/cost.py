@@ -34,6 +34,7 @@ ENTRY_FUNCTION = re.compile(r"entry function '([^']+)'")
 """Names a kernel in the remarks of a compiler."""
 ROWS = ("bodies", "accelerations")
 """Layouts of two dimensions."""
+NO_LOOP = "no loop with a reciprocal square root, such as rsqrtf(x), is there, by which an interaction is known"
 REMARKS = ("--ptxas-options=-v", "-lineinfo")
 
 
@@ -87,12 +88,10 @@ def cost_of(entry: Entry) -> Cost:
         accepted = f'extern "C" __global__ void {error.kernel}(...)'
         raise RefusedError(f"the machine code has no kernel {error.kernel}; accepted: {accepted}") from error
     except (CompilerError, KernelRefusedError) as error:
-        raise RefusedError(str(error)) from error
+        raise RefusedError(str(error).replace(FILE, entry.path.name)) from error
     except InputError as error:
         raise NoCostError(str(error)) from error
-    raise NoCostError(
-        "no loop with a reciprocal square root, such as rsqrtf(x), is there, by which an interaction is known"
-    )
+    raise NoCostError(NO_LOOP)
 
 
 def _by_nvrtc(entry: Entry) -> Compiled:

@@ -251,7 +251,14 @@ HYPOTHESES: tuple[Callable[[Result], Alternatives], ...] = (
 
 def not_written(result: Result) -> str | None:
     """Say which rows were not written at all."""
-    return _sentence(unwritten(result.computed), "were not written: does the grid reach them?")
+    rows = unwritten(result.computed)
+    nowhere = [f"a{'xyz'[axis]}" for axis in range(3) if unwritten(result.computed[:, [axis]]).all()]
+    if 0 < len(nowhere) < 3:
+        return f"{' and '.join(nowhere)} {'is' if len(nowhere) == 1 else 'are'} not written in any row"
+    why = (
+        "the kernel writes no accelerations yet, or all threads end before" if nowhere else "does the grid reach them?"
+    )
+    return _sentence(rows, f"were not written: {why}")
 
 
 def not_finite(result: Result) -> str | None:

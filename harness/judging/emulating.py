@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gravbench.emulation.emulated import Launch, emulate
-from gravbench.emulation.programs import Fault
+from gravbench.emulation.programs import ENTRY, Fault
 from gravbench.emulation.simulated import simulate
 from gravbench.judging.calls import Call
 from gravbench.judging.entry import Entry
@@ -57,7 +58,7 @@ class EmulatedLauncher:
                 poison_outputs=False,
             )
         if emulated.fault is not None:
-            return Answer([], emulated.fault)
+            return Answer([], replace(emulated.fault, sentence=emulated.fault.sentence.replace(ENTRY, entry.path.name)))
         if sentence := changed(inputs, arrays, emulated.arrays):
             return Answer([], Fault("bounds", sentence))
         return Answer(accelerations_of(entry, emulated.arrays, len(bodies)))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from gravbench.errors import InputError
-from gravbench.judging.cost import NoCostError, RefusedError, cost_of
+from gravbench.judging.cost import NO_LOOP, NoCostError, RefusedError, cost_of
 from gravbench.judging.entry import Entry, entry_of
 from gravbench.judging.export import exported
 from gravbench.judging.judgement import Judgement, Sized, judge, usual_sizes
 from gravbench.judging.launching import Launcher
 from gravbench.learning.exercises import Exercise, ending_of, exercise
-from gravbench.learning.grading import Counted, Difference, counted, differences, not_mutual
+from gravbench.learning.grading import ROOT, Counted, Difference, counted, differences, not_mutual
 from gravbench.learning.progress import Verdict
 from gravbench.learning.thresholds import Limits
 from gravbench.model.stem_code import CUDA_C
@@ -21,6 +22,10 @@ from gravbench.model.variant import discover
 
 UNEXPLAINED = "no known mistake explains it"
 """What a judgement says of a result for which it has no likely cause."""
+LOCAL_ARRAY = re.compile(r"^[ \t]*(?:float|double|int)[1-4]?\s+(\w+)\s*\[[^\[\]]+\]\s*;", re.MULTILINE)
+"""A declaration in CUDA C without ``__shared__``."""
+COMPILING = ("compile", "unknown function")
+"""Kinds of faults of a text that no compiler accepts."""
 OTHERS_RIGHT = "and the others right"
 """How a judgement ends that knows nothing but the wrong rows."""
 
@@ -65,6 +70,8 @@ def check(of_exercise: Exercise, path: Path, text: str, limits: Limits, launcher
         return Checked(of_exercise, entry, judgement, "wrong", f"it does not compile for a GPU: {error}")
     except NoCostError as error:
         sentence = "its cost could not be counted here"
+        if str(error) == NO_LOOP and entry.is_python and ROOT.search(entry.text):
+            sentence += "; use rsqrtf of numba.cuda.libdevice in the place of 1 / math.sqrt"
         return Checked(of_exercise, entry, judgement, "right", sentence, not_counted=str(error))
     counts = counted(path.name, entry, cost, _error(judgement))
     beyond_limits = tuple(differences(counts, rung, limits))
@@ -102,7 +109,18 @@ def rung_of(name: str, ending: str = CUDA_C) -> Counted:
 def why_wrong(judgement: Judgement) -> str:
     """Say why a result is wrong, by the largest number of bodies for which the cause is known."""
     wrong = [size for size in judgement.sizes if not size.right]
-    return _why(max(wrong, key=lambda size: (size.fault is not None, _is_known(size), size.n)))
+    size = max(wrong, key=lambda size: (size.fault is not None, _is_known(size), size.n))
+    local = "" if size.fault else _filled_alone(judgement.entry)
+    return _why(replace(size, cause=local) if local else size)
+
+
+def _filled_alone(entry: Entry) -> str:
+    """Say that an array of which a thread fills its own place is one of that thread alone, where there is one."""
+    for array in LOCAL_ARRAY.finditer(entry.text):
+        if re.search(rf"\b{array[1]}\s*\[\s*threadIdx\.x\s*\]\s*=[^=]", entry.text):
+            line = entry.text.count("\n", 0, array.start(1)) + 1
+            return f"{array[1]} in line {line} is declared without __shared__: each thread has one, and fills one place"
+    return ""
 
 
 def _is_known(size: Sized) -> bool:
@@ -118,7 +136,11 @@ def _why(size: Sized) -> str:
             if size.fault.line and f"line {size.fault.line}" not in size.fault.sentence
             else ""
         )
-        return f"{begin}{size.fault.sentence}{at} ({size.fault.kind})"
+        # What does not compile does so for no number of bodies.
+        begin = "" if size.fault.kind in COMPILING else begin
+        rows = f" has {size.n} row{'' if size.n == 1 else 's'}"
+        why = ": no thread may use an index from n on" if size.fault.sentence.endswith(rows) else ""
+        return f"{begin}{size.fault.sentence}{at}{why} ({size.fault.kind})"
     known = size.cause if size.cause != UNEXPLAINED else ""
     if known.endswith(OTHERS_RIGHT):
         return f"{begin}{known}: {size.wrong}"

@@ -47,8 +47,8 @@ class Submission:
 
     @property
     def name(self) -> str:
-        """Student and exercise, of Numba CUDA with the ending."""
-        return f"{self.student}/{self.exercise}{self.ending.removeprefix(CUDA_C)}"
+        """Student and file."""
+        return f"{self.student}/{self.exercise}{self.ending}"
 
 
 @dataclass(frozen=True)
@@ -128,24 +128,22 @@ def _sorted(result: Class) -> list[Submission]:
     return sorted(result.submissions, key=lambda row: (row.student, NAMES.index(row.exercise), row.ending))
 
 
-_COLOUR_OF = {WORDS[verdict]: colour for verdict, colour in COLOURS.items()}
+_SHORT: dict[str, str] = {"wrong": "wrong", "right": "costs more", "good": WORDS["good"], "unreadable": "unreadable"}
+"""Words of results, so short that the reason has room."""
+_COLOUR_OF = {_SHORT[verdict]: colour for verdict, colour in COLOURS.items()}
 _ROWS: Sequence[Column[Submission]] = (
     Column("student", lambda row: row.student, text=True),
-    Column("exercise", lambda row: row.name.partition("/")[2], text=True),
-    Column("result", lambda row: _word(row), text=True, style=lambda cell: _COLOUR_OF.get(cell, "red")),
+    Column("file", lambda row: f"{row.exercise}{row.ending}", text=True),
+    Column("result", lambda row: _SHORT[row.verdict], text=True, style=lambda cell: _COLOUR_OF.get(cell, "red")),
     Column("issue\nslots", lambda row: number(row.slots), 1),
-    Column("attempts", lambda row: "" if row.attempts is None else str(row.attempts), 1),
-    Column("why", lambda row: row.sentence, 2, text=True, breaks=True),
+    Column("attempts", lambda row: "" if row.attempts is None else str(row.attempts), 2),
+    Column("why", lambda row: row.sentence, text=True, breaks=True),
 )
 _PAIRS: Sequence[Column[Pair]] = (
     Column("submission", lambda pair: pair.first, text=True),
     Column("submission", lambda pair: pair.second, text=True),
     Column("in common", lambda pair: f"{pair.similarity:.0%}"),
 )
-
-
-def _word(row: Submission) -> str:
-    return "unreadable" if row.verdict == "unreadable" else WORDS[row.verdict]
 
 
 def page(result: Class) -> str:

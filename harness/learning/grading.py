@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from gravbench.errors import listed
 from gravbench.explain.ledger import Line
-from gravbench.explain.pipes import ISSUE_SLOTS, lanes
-from gravbench.judging.cost import ARCHITECTURE, BODIES, Cost
+from gravbench.judging.cost import BODIES, Cost
 from gravbench.judging.entry import Entry
 from gravbench.learning.thresholds import Count, Limits
 from gravbench.report.numbers import number, relative_error
@@ -18,6 +18,8 @@ LOAD_STORE = "load-store"
 LEAST_FMA_OF_PAIR = 14
 """FMA instructions of a pair that is used for both of its bodies: three differences, three for the distance, two
 products, six sums. A pair that is used for one body has 12."""
+ROOT = re.compile(r"\bsqrtf?\s*\(")
+"""A square root that is no reciprocal one, as a line of an entry names it."""
 NOTHING = 0.05
 """What is taken for a count of 0 where counts are divided."""
 
@@ -98,6 +100,10 @@ def _local_loads(cost: Cost) -> float:
     return cost.opcodes.get("LDL", 0.0)
 
 
+def _doubles(cost: Cost) -> float:
+    return cost.pipes.get("FP64", 0.0)
+
+
 def _votes(cost: Cost) -> float:
     return cost.opcodes.get("VOTE", 0.0) + cost.opcodes.get("VOTEU", 0.0)
 
@@ -111,6 +117,7 @@ _VALUES: Mapping[Count, Callable[[Counted], float]] = {
     "threads_per_body": lambda counted: counted.threads_per_body,
     "votes": lambda counted: _votes(counted.cost),
     "local_loads": lambda counted: _local_loads(counted.cost),
+    "doubles": lambda counted: _doubles(counted.cost),
 }
 _WORDS: Mapping[Count, str] = {
     "slots": "issue slots per interaction",
@@ -122,6 +129,7 @@ _WORDS: Mapping[Count, str] = {
     "error": "rms error",
     "votes": "votes of the warp per cell",
     "local_loads": "loads from local memory per interaction",
+    "doubles": "instructions of float64 per interaction",
 }
 _AT_LEAST: tuple[Count, ...] = ("warps", "threads_per_body", "votes")
 """Counts of which more are better."""
@@ -148,15 +156,22 @@ def _several(value: float, word: str, rest: str) -> str:
 
 
 def _of_slots(submission: Counted, rung: Counted, limit: float) -> str:  # noqa: ARG001
-    mine, theirs = submission.cost.pipes, rung.cost.pipes
-    # A slow pipe is busy for more clocks with the same instructions.
-    speeds = lanes(ARCHITECTURE)
-    slowest = max(mine, key=lambda name: (mine[name] - theirs.get(name, 0.0)) / speeds.get(name, ISSUE_SLOTS))
-    pipe = "FP64" if mine.get("FP64") and not theirs.get("FP64") else slowest
+    cost = submission.cost
+    mine, theirs = cost.pipes, rung.cost.pipes
     slots, of_rung = (number(counted.cost.slots, zeros=False) for counted in (submission, rung))
+    begin = f"{slots} issue slots per interaction where {rung.name} takes {of_rung}"
+    if mine.get("FP64") and not theirs.get("FP64"):
+        return f"{begin}; {_written(mine['FP64'])} of them compute in float64{_line(cost, 'FP64')}"
+    costliest = sorted(cost.lines, key=lambda line: -line.slots)[:2]  # the division may have a line of its own
+    if root := next((line for line in costliest if ROOT.search(line.text)), None):
+        return (
+            f"{begin}; line {root.number} takes {_written(root.slots)} of them: `{root.text}`; "
+            "rsqrtf(x) takes one instruction where a square root and a division take many"
+        )
+    pipe = max(mine, key=lambda name: mine[name] - theirs.get(name, 0.0))
     return (
-        f"{slots} issue slots per interaction where {rung.name} takes {of_rung}; most of the difference is on the "
-        f"{pipe} pipe, {_written(mine[pipe])} against {_written(theirs.get(pipe, 0.0))}{_line(submission.cost, pipe)}"
+        f"{begin}; the largest difference by pipe is on the {pipe} pipe, {_written(mine[pipe])} against "
+        f"{_written(theirs.get(pipe, 0.0))}{_line(cost, pipe)}"
     )
 
 
@@ -214,6 +229,14 @@ def _of_error(submission: Counted, rung: Counted, limit: float) -> str:  # noqa:
     return f"the rms error is {relative_error(submission.error)}; accepted: {relative_error(limit)}"
 
 
+def _of_doubles(submission: Counted, rung: Counted, limit: float) -> str:  # noqa: ARG001
+    cost = submission.cost
+    return (
+        f"{_several(_doubles(cost), 'instruction', 'of float64 per interaction')} (FP64 pipe) where {rung.name} has "
+        f"{_written(_doubles(rung.cost))}{_lines(cost, 'FP64')}"
+    )
+
+
 def _of_votes(submission: Counted, rung: Counted, limit: float) -> str:  # noqa: ARG001
     return (
         f"{_several(_votes(submission.cost), 'vote', 'of the warp per cell')} where {rung.name} has "
@@ -226,6 +249,7 @@ _SENTENCES: Mapping[Count, Callable[[Counted, Counted, float], str]] = {
     "global_loads": _of_loads("global", "global_loads"),
     "shared_loads": _of_loads("shared", "shared_loads"),
     "local_loads": _of_loads("local", "local_loads"),
+    "doubles": _of_doubles,
     "spilled": _of_spills,
     "warps": _of_warps,
     "threads_per_body": _of_threads,

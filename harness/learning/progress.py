@@ -50,6 +50,10 @@ class Work(BaseModel):
         order: tuple[Verdict, ...] = ("good", "right", "wrong")
         return next((verdict for verdict in order if any(each.verdict == verdict for each in self.attempts)), None)
 
+    def has_attempt(self, ending: str) -> bool:
+        """Tell whether a file with an ending was checked."""
+        return any(each.ending == ending for each in self.attempts)
+
 
 class Progress(BaseModel):
     """The file: exercises by their names."""

@@ -14,7 +14,16 @@ from gravbench.learning.exercises import NAMES
 
 PACKAGED = Path(__file__).with_name("thresholds.yaml")
 Count = Literal[
-    "slots", "global_loads", "shared_loads", "spilled", "warps", "threads_per_body", "error", "votes", "local_loads"
+    "slots",
+    "global_loads",
+    "shared_loads",
+    "spilled",
+    "warps",
+    "threads_per_body",
+    "error",
+    "votes",
+    "local_loads",
+    "doubles",
 ]
 """What is counted of a submission; ``error`` is a limit, the others are factors of what the rung has."""
 Limits = Mapping[Count, float]

@@ -63,7 +63,7 @@ class Measured(BaseModel):
         return (
             f"With {self.n:,} bodies, timed as by `learn check` on an {self.device} with driver {self.driver}, "
             f"{', '.join(kernels)}.{without} "
-            f"What takes up to {number(AS_FAST, 2)} times as long as the rung is called as fast."
+            f"Up to {number(AS_FAST, 2)} times as long as the rung counts as equally fast."
         )
 
 

@@ -1,5 +1,5 @@
 /* gravbench entry
-# expected: most of the difference is on the load-store pipe
+# expected: the largest difference by pipe is on the load-store pipe
 kernels:
   - {name: clear, grid: 'ceil_div(n, 256)', block: 256, arguments: [accelerations, n]}
   - {name: pairs_once, grid: ['ceil_div(n, 32 * R)', PARTS], block: 32, arguments: [bodies, accelerations, n, eps2]}

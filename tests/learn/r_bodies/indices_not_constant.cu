@@ -1,5 +1,5 @@
 /* gravbench entry
-# expected: most of the difference is on the load-store pipe
+# expected: the largest difference by pipe is on the load-store pipe
 kernels:
   - {name: r_bodies, grid: 'ceil_div(n, P * R)', block: P, arguments: [bodies, accelerations, n, eps2]}
 constants: {P: 128, R: 4, UNROLL: 8}

@@ -1,5 +1,5 @@
 /* gravbench entry
-# expected: most of the difference is on the FP64 pipe
+# expected: of float64 per interaction (FP64 pipe) where
 kernels:
   - {name: threads, grid: 'ceil_div(n, P)', block: P, arguments: [x, y, z, mass, ax, ay, az, n, eps2]}
 constants: {P: 256}

@@ -1,5 +1,5 @@
 /* gravbench entry
-# expected: Wrong because with 1 body, thread 1
+# expected: x has 1 row: no thread may use an index from n on (bounds)
 kernels:
   - {name: threads, grid: 'ceil_div(n, P)', block: P, arguments: [x, y, z, mass, ax, ay, az, n, eps2]}
 constants: {P: 256}

@@ -1,5 +1,5 @@
 /* gravbench entry
-# expected: (race)
+# expected: in the next turn of the loop without a barrier between them (race)
 kernels:
   - {name: tiles, grid: 'ceil_div(n, P)', block: P, arguments: [bodies, accelerations, n, eps2]}
 constants: {P: 256}

@@ -1,5 +1,5 @@
 /* gravbench entry
-# expected: issue slots per interaction where tiled takes 14.09
+# expected: rsqrtf(x) takes one instruction where a square root and a division take many
 kernels:
   - {name: unrolling, grid: 'ceil_div(n, P)', block: P, arguments: [bodies, accelerations, n, eps2]}
 constants: {P: 256, UNROLL: 32}

@@ -1,5 +1,5 @@
 /* gravbench entry
-# expected: rows 0-999 (1000 of 1000) were not written
+# expected: rows 0-999 (1000 of 1000) were not written: the kernel writes no accelerations yet
 kernels:
   - {name: wide_load, grid: 'ceil_div(n, P)', block: P, arguments: [bodies, accelerations, n, eps2]}
 constants: {P: 256}
