@@ -193,7 +193,8 @@ function causeOf({ bodies, former, tiles, computed, exact, magnitudes, wrong }) 
 function notWritten(computed, unwritten) {
   const bits = new Uint32Array(computed.buffer, computed.byteOffset, computed.length);
   const rows = rowsWhere(computed, (at) => bits[at] === unwritten);
-  const why = rows.includes(false) ? "does the grid reach them?" : "the kernel writes no accelerations yet, or all threads end before";
+  const none = "the kernel writes no accelerations yet, or all threads end before";
+  const why = rows.includes(false) ? "does the grid reach them?" : none;
   return rows.includes(true) ? `rows ${rangesOf(rows)} were not written: ${why}` : "";
 }
 
