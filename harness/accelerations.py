@@ -70,9 +70,8 @@ def force(
 
     Lengths and masses may have any unit. Threads wait for one another (with PyCUDA, only the first may call it). A body
     in both sets does not pull itself. Of all that ``np.asarray`` makes real numbers of, the result is a NumPy array.
-    CuPy arrays stay on their device, as does the result, which is NaN where a number is not finite or leaves the number
-    type. The call waits for a check; what is not ``checked``, and a direct sum in float64, is queued.
-    docs/how-to/choose.md says what a first call waits for.
+    CuPy arrays stay on their device, as does the result: NaN where a number is not finite or leaves its type. What
+    is not ``checked``, and a direct sum in float64, is queued. docs/how-to/choose.md says what a first call waits for.
 
     The table's errors are those of Plummer spheres with bodies rounded to float32. So each call checks all but direct
     sums in float64: the accelerations of 128 to 1,024 bodies (fewer of more bodies) are compared with direct sums in
@@ -99,8 +98,7 @@ def force(
         Accelerations, shape (n_i, 3), in a new array. With ``return_choice``, a pair of these and a ``Used``.
 
     Raises:
-        InputError: an argument is not accepted, no variant is accurate enough (by the table, or by a sample of what
-            ``dtype`` float32 computes), or no number type holds the numbers.
+        InputError: an argument is not accepted, no variant is accurate enough, or no number type holds the numbers.
         ToolkitMissingError: the toolkit cannot be used here.
         ForkedError: the process was forked from one that had started Numba's threads or CUDA, and needs them.
     """

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-// Headers of the library come before these names, which are its own words too: `__noinline__` is part of an attribute there.
+// Headers of the library come before these names, which are words of its own too: it has `__noinline__` in attributes.
 #define __global__ __attribute__((noinline))
 #define __device__
 #define __host__
