@@ -74,12 +74,12 @@ def force(
     is not ``checked``, and a direct sum in float64, is queued. docs/how-to/choose.md says what a first call waits for.
 
     The table's errors are those of Plummer spheres with bodies rounded to float32. So each call checks all but direct
-    sums in float64: the accelerations of 128 to 1,024 bodies (fewer of more bodies) are compared with direct sums in
-    float64 of the bodies as they are given. They are random ones, for quantile 1 half of them those of the least
-    accelerations. A choice is kept if so few exceed ``error`` that this would happen in one of a hundred samples of
-    bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none does, of a direct sum with the
-    cube root of the bodies for each compared as a margin). Else the next more accurate choice is taken, at last
-    float64; later calls with the same n, eps2, toolkit, table, dtype, error and quantile begin there.
+    sums in float64: the accelerations of 128 to 1,024 random bodies (fewer of more bodies) are compared with direct
+    sums in float64 of the bodies as they are given. For quantile 1, a GPU compares all of up to 32,768 bodies; of more,
+    half of those compared have the least accelerations. A choice is kept if so few exceed ``error`` that this would
+    happen in one of a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if
+    none does, with the cube root of the bodies for each compared as a margin). Else the next more accurate choice is
+    taken, at last float64; later calls with the same n, eps2, toolkit, table, dtype, error and quantile begin there.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -208,7 +208,9 @@ def _answered(
         pairs = _pairs(wanted.toolkit, scaled, of_direct=_is_direct(choice, dtype))
         random = promise.at_random(len(scaled.pulled), pairs, wanted.quantile, memory.generator)
         result = compute(choice, dtype, random)
-        rows = promise.with_least(random, result.there if isinstance(result, Crossing) else result, pairs)
+        rows = promise.with_least(
+            random, result.there if isinstance(result, Crossing) else result, pairs, wanted.quantile
+        )
         sample = check(choice, dtype, result, rows)
         laps.lap(used.CHECK)
         if sample and sample.refutes and not _is_direct(choice, dtype):
@@ -614,8 +616,7 @@ def _sample(
         computed, exact = computed[is_left], exact[is_left]
     if not len(computed):
         return None
-    promised = len(scaled.pulled), wanted.error, wanted.quantile
-    return promise.judged(computed, exact, *promised, of_direct=_is_direct(choice, dtype))
+    return promise.judged(computed, exact, len(scaled.pulled), wanted.error, wanted.quantile)
 
 
 def _sums_across(
@@ -650,7 +651,7 @@ def _queued_sums(
 
 @lru_cache(maxsize=2 * KEPT)
 def _row_sums(queue: Any, *, beside: bool) -> RowSums:  # noqa: ARG001 - two queues must not share arrays
-    return RowSums(_part_of_cuda(CUPY, "force_on_rows"), promise.MOST_ROWS, beside=beside)
+    return RowSums(_part_of_cuda(CUPY, "force_on_rows"), promise.ROWS_ON_DEVICE, beside=beside)
 
 
 def _exact_on_host(

@@ -65,8 +65,13 @@ def options(tmp_path):
 
 
 def test_fewer_of_more_bodies_are_compared():
-    given = {n: promise.rows_of(n, promise.PAIRS_ON_DEVICE) for n in (1, 700, 1024, 1 << 17, 1 << 19, 1 << 20, 1 << 24)}
-    assert given == {1: 1, 700: 700, 1024: 1024, 1 << 17: 1024, 1 << 19: 1024, 1 << 20: 1024, 1 << 24: 128}
+    sizes = 1, 700, 1024, 1 << 15, 1 << 17, 1 << 20, 1 << 24
+    for quantile, rows in (
+        (0.99, (1, 700, 1024, 1024, 1024, 1024, 128)),
+        (1, (1, 700, 1024, 1 << 15, 1 << 13, 1024, 128)),
+    ):
+        assert tuple(promise.rows_of(n, promise.PAIRS_ON_DEVICE, quantile) for n in sizes) == rows
+        assert max(rows) <= promise.ROWS_ON_DEVICE
     generator = np.random.default_rng(1)
     assert_array_equal(promise.drawn(700, 700, generator), np.arange(700))
     rows = [promise.drawn(10_000, 128, generator) for _ in range(400)]
@@ -89,23 +94,24 @@ def test_a_broken_promise_passes_once_in_a_hundred_samples(rows, quantile, most)
 
 
 def test_for_all_bodies_those_of_the_least_accelerations_are_compared():
-    computed = np.random.default_rng(3).normal(size=(5000, 3))
+    computed, pairs = np.random.default_rng(3).normal(size=(5000, 3)), 5_120_000
     computed[[7, 500, 999]] *= 1e-4
     assert set(promise.least(computed, 3)) == {7, 500, 999}
     generator = np.random.default_rng(4)
     for quantile, kinds in ((0.99, 1), (1, 2)):
-        rows = compared(computed, quantile, generator)
-        assert len(rows) == promise.MOST_ROWS
-        least = set(promise.least(computed, promise.MOST_ROWS // 2))
+        rows = compared(computed, pairs, quantile, generator)
+        assert len(rows) == 1024
+        least = set(promise.least(computed, 512))
         assert (least <= set(rows)) == (kinds == 2)
         # The others are out of all parts of the bodies.
         assert len(np.unique(rows // 500)) == 10
-    assert_array_equal(compared(computed[:700], 1, generator), np.arange(700))
+    for few in (computed[:700], computed[:2000]):
+        assert_array_equal(compared(few, pairs, 1, generator), np.arange(len(few)))
 
 
-def compared(computed, quantile, generator):
-    pairs = promise.PAIRS_ON_DEVICE
-    return promise.with_least(promise.at_random(len(computed), pairs, quantile, generator), computed, pairs)
+def compared(computed, pairs, quantile, generator):
+    random = promise.at_random(len(computed), pairs, quantile, generator)
+    return promise.with_least(random, computed, pairs, quantile)
 
 
 def test_of_all_bodies_the_fraction_itself_counts_and_for_all_a_single_one_refutes():
@@ -124,12 +130,12 @@ def test_of_all_bodies_the_fraction_itself_counts_and_for_all_a_single_one_refut
     assert promise.judged(exact * 0, exact * 0, 100, 0.05, 1).error == 0
 
 
-def test_for_all_bodies_a_direct_sum_needs_the_cube_root_of_the_bodies_for_each_compared():
+def test_for_all_bodies_a_sample_needs_the_cube_root_of_the_bodies_for_each_compared():
     exact = np.ones((100, 3))
     for error, refutes in ((0.05, False), (0.03, True)):
-        assert promise.judged(exact * 1.02, exact, 800, error, 1, of_direct=True).refutes == refutes
-        for n, quantile, direct_sum in ((100, 1, True), (800, 0.99, True), (800, 1, False)):
-            assert not promise.judged(exact * 1.02, exact, n, error, quantile, of_direct=direct_sum).refutes
+        assert promise.judged(exact * 1.02, exact, 800, error, 1).refutes == refutes
+        for n, quantile in ((100, 1), (800, 0.99)):
+            assert not promise.judged(exact * 1.02, exact, n, error, quantile).refutes
 
 
 # What follows
@@ -164,7 +170,7 @@ def test_the_first_choice_that_is_right_is_kept(options):
     for _ in range(2):
         result, used = force(position, mass, **options, error=wanted, quantile=0.99)
         assert used.axes["theta"] == 0.5
-        assert used.sampled_rows == promise.rows_of(N, promise.PAIRS_ON_HOST)
+        assert used.sampled_rows == promise.rows_of(N, promise.PAIRS_ON_HOST, 0.99)
         assert used.sampled_error == pytest.approx(middle.error_p99, rel=0.3)
         assert errors_of(result, position, mass, "float32").error_p99 == pytest.approx(middle.error_p99, rel=1e-3)
     assert len(force(position, mass, **options, error=wanted, quantile=0.5)[1].refuted) == 0
@@ -243,7 +249,7 @@ def test_arrays_on_a_device_are_checked_too(on_device, options):  # noqa: F811
     assert len(used.refuted) == 3
     assert errors_of(result, position, mass, "float32").error_max < 1e-5
     result, used = on_device(position, mass, **given, error=0.5)
-    assert used.sampled_rows == promise.rows_of(N, promise.PAIRS_ON_HOST)
+    assert used.sampled_rows == N
     assert list(used.milliseconds)[-2:] == ["evaluation", "check"]
     result, used = on_device(position, mass, **given, error=0.5, checked=False)
     assert list(used.milliseconds) == ["choosing", "queueing"]

@@ -6,9 +6,10 @@ chance 1 - quantile, which is binomial. A sample passes only with so few rows be
 would show no more than that in one of ``1 / CHANCE`` samples: what holds just so is refuted, too, and a more accurate
 choice follows. Too few rows to tell pass if none exceeds it.
 
-Relative errors are largest where contributions cancel. So for all bodies, quantile 1, those of the least accelerations
-are compared beside the random ones. A direct sum, which loses little by being refuted, needs a margin then: the cube
-root of the number of bodies for each that is compared.
+Quantile 1 promises something of every body, so all of them are compared if there is time. Of more bodies, those of the
+least accelerations are compared beside random ones, because relative errors are largest where contributions cancel, and
+the errors need a margin: the cube root of the number of bodies for each that is compared. Of random accelerations near
+zero, those below a threshold grow with its cube, so the largest of n relative errors grows with the cube root of n.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from gravbench.model.array_likes import is_cupy
 from gravbench.model.record import LARGEST
 
 MOST_ROWS, LEAST_ROWS = 1024, 128
+"""Rows that are compared, but for quantile 1, which has no upper bound."""
 PAIRS_ON_DEVICE, PAIRS_ON_HOST = 1 << 30, 1 << 23
-"""Pairs of bodies up to which more rows are compared than ``LEAST_ROWS``: a fraction of an evaluation's time."""
+"""Pairs of bodies up to which more rows are compared than ``LEAST_ROWS``: about a millisecond of a GPU."""
+ROWS_ON_DEVICE = math.isqrt(PAIRS_ON_DEVICE)
+"""The most rows for which a GPU has time."""
 CHANCE = 0.01
 """How often a promise that does not hold passes, at most, where there are rows enough to tell."""
 
@@ -54,25 +58,27 @@ def at_random(n: int, pairs: int, quantile: float, generator: np.random.Generato
 
     They are all that are compared, but of many bodies and for quantile 1 half of these.
     """
-    rows = rows_of(n, pairs)
+    rows = rows_of(n, pairs, quantile)
     return drawn(n, rows if quantile < LARGEST or rows == n else rows - rows // 2, generator)
 
 
-def with_least(random: NDArray[np.int64], computed: Any, pairs: int) -> NDArray[np.int64]:
+def with_least(random: NDArray[np.int64], computed: Any, pairs: int, quantile: float) -> NDArray[np.int64]:
     """Add to bodies that were drawn those of the least accelerations, up to as many as are compared of them.
 
     Args:
         random: what ``at_random`` returned.
         computed: the accelerations of all bodies, shape (n, 3), of NumPy or CuPy.
         pairs: for so many pairs of bodies.
+        quantile: of the bodies whose errors are promised.
     """
-    missing = rows_of(len(computed), pairs) - len(random)
+    missing = rows_of(len(computed), pairs, quantile) - len(random)
     return np.append(random, least(computed, missing)) if missing else random
 
 
-def rows_of(n: int, pairs: int) -> int:
+def rows_of(n: int, pairs: int, quantile: float) -> int:
     """Return how many of n bodies are compared: fewer of more bodies, so that there are about so many ``pairs``."""
-    return min(n, max(LEAST_ROWS, min(MOST_ROWS, pairs // n)))
+    most = n if quantile == LARGEST else MOST_ROWS
+    return min(n, max(LEAST_ROWS, min(most, pairs // n)))
 
 
 def drawn(n: int, rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
@@ -107,15 +113,13 @@ def accepted(n: int, rows: int, quantile: float) -> int:
     return max(int(sum(bdtr(np.arange(rows + 1), rows, share) <= CHANCE)) - 1, 0)
 
 
-def judged(
-    computed: Any, exact: NDArray[np.float64], n: int, error: float, quantile: float, *, of_direct: bool = False
-) -> Sample:
+def judged(computed: Any, exact: NDArray[np.float64], n: int, error: float, quantile: float) -> Sample:
     """Compare accelerations of a sample of n bodies with exact ones, each of shape (rows, 3), and judge the promise.
 
     A relative error is |computed - exact| / |exact|; of what is exactly zero it is zero or infinite. A NaN exceeds all.
-    Of direct sums the largest error of all bodies is estimated by that of the sample, as ``largest_error`` does.
+    For quantile 1, the largest error of all n bodies may exceed that of the sample by the cube root of n / rows.
     """
-    if of_direct and quantile == LARGEST:
+    if quantile == LARGEST:
         error /= math.cbrt(n / len(computed))
     distances, sizes = _lengths(np.subtract(computed, exact, dtype=np.float64)), _lengths(exact)
     with np.errstate(divide="ignore", invalid="ignore"):
