@@ -28,8 +28,8 @@ from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 
 PACKAGED_NAMES = (
-    "3dgep arena beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest fastest_cpu gems3 "
-    "gpus hard_bodies ladder languages lee2008 plummer_seeds quick race sources wgpu"
+    "3dgep arena arena_steps beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest fastest_cpu "
+    "gems3 gpus hard_bodies ladder languages lee2008 plummer_seeds quick race sources wgpu"
 )
 ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
