@@ -35,7 +35,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "verifying/conserved.py": "c9d9bfea",
         "verifying/direct_sums.py": "f1e77058",
         "measuring/engine.py": "9f4f61e1",
-        "toolkits/cuda_results.py": "",
+        "toolkits/cuda_results.py": "b058c8cb",
         "toolkits/cuda_sums.py": "ec426fbe",
         "verifying/outside.py": "20a2fba6",
         "measuring/outside_judge.py": "be8803f3",

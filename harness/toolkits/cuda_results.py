@@ -66,8 +66,8 @@ def results_there(
 ) -> Iterator[CudaResults | None]:
     """Copy to the device what the results in its ``arrays`` are compared and filled with; yields None if it cannot be.
 
-    The arrays are one of rows, or one for each number of a row: laid out as those of each of the ``fillings``, which are
-    contiguous and on the host. ``right`` has shape (n, sums); what the arrays have beside these is not compared.
+    The arrays are one of rows, or one for each number of a row: laid out as those of each of the ``fillings``, which
+    are contiguous and on the host. ``right`` has shape (n, sums); what the arrays have beside these is not compared.
     """
     addresses = [_address(array, likes) for array, *likes in zip(arrays, *fillings, strict=True)]
     known = [address for address in addresses if address is not None]
