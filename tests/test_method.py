@@ -35,7 +35,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "verifying/conserved.py": "c9d9bfea",
         "verifying/direct_sums.py": "f1e77058",
         "measuring/engine.py": "c1deba48",
-        "toolkits/cuda_results.py": "b058c8cb",
+        "toolkits/cuda_results.py": "a11d5647",
         "toolkits/cuda_sums.py": "ec426fbe",
         "verifying/outside.py": "532be8be",
         "measuring/outside_judge.py": "112ca23c",

@@ -57,6 +57,7 @@ class CudaResults:
         driver.copy_out(mark, self._mark)
         if mark[0]:
             driver.copy_in(self._mark, np.zeros_like(mark))
+            driver.synchronize()  # other streams do not wait for the copy
         return bool(mark[0])
 
 
