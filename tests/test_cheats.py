@@ -394,6 +394,26 @@ def test_a_run_on_a_gpu_finds_a_softening_that_is_off_and_no_fault_in_what_is_ri
     assert (fine.status, fine.reason) == ("ok", None)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("cheat", "status"),
+    [
+        (wrong_at_each(50), "invalid"),
+        (wrong_at_each(100, rows=slice(700, 701)), "invalid"),
+        (wrong_at_each(3, 1 + 1e-7), "ok"),
+        (None, "ok"),
+    ],
+    ids=["every 50th launch wrong", "one row wrong in every 100th launch", "rounded otherwise", "right"],
+)
+@pytest.mark.parametrize("n", [4096, 16_384])
+def test_a_gpu_that_compares_launches_after_timing_finds_a_rare_fault(n, cheat, status, monkeypatch, need_toolkit):
+    need_toolkit("cupy")
+    for limit in ("MANY_SECONDS", "MANY_SECONDS_OF_FEW"):
+        monkeypatch.setattr(verify, limit, 10.0)  # however many use the device
+    outcome = outcome_of(cheat, monkeypatch, n, "cupy")
+    assert outcome.status == status, outcome.reason
+
+
 def test_a_clock_that_a_variant_replaces_is_not_the_one_that_times(monkeypatch):
     honest = time.perf_counter
 

@@ -134,14 +134,19 @@ class PretendedJudge:
 
     def __init__(self, place, log):  # noqa: ARG002
         self.is_asked = self.is_suspended = self.has_ended = False
-        self.questions = []
+        self.questions, self.expected = [], []
         self.world.judge = self
 
     @property
     def waits_for(self):
         return [self] if self.is_asked and not self.is_suspended else []
 
+    def expect(self, case, seed, drawings):
+        assert drawings
+        self.expected.append((case, seed))
+
     def answer(self, question):
+        assert (question.case, question.seed) in self.expected
         self.is_asked = True
         for _ in range(self.world.chance.randint(0, 3)):
             yield None

@@ -162,7 +162,7 @@ class FakeDriver:
 
     def cuLaunchKernel(self, function, *rest):  # noqa: N802
         *extents, shared, stream, addresses, _ = rest
-        assert (function.value, shared, stream) == (8, 0, None)
+        assert (function.value, shared, stream.value) == (8, 0, None)
         values = [ctypes.c_int64.from_address(one).value for one in addresses]
         assert values[:4] == [0, 0, 6, 8]
         assert values[5:9] == [2, 3, 24, 8]

@@ -29,7 +29,7 @@ from gravbench.model.variant import CPU, discover
 from gravbench.toolkits.devices import processor_name
 from gravbench.verifying import outside
 from gravbench.verifying.comparing import Limits
-from gravbench.verifying.outside import OWN, Question, for_few, handed_rows, objection
+from gravbench.verifying.outside import OWN, Question, RowsAhead, for_few, handed_rows
 
 VARIANTS = discover()
 MEASURE = Measure(budget_seconds=0.02, warm_up_seconds=0.001, min_samples=3, sample_seconds=1e-6)
@@ -162,6 +162,10 @@ def asked(job, outcome, **changes):
     tolerance = VARIANTS[case.variant].accepted(case.dtype, case.axes)
     drawings = job.drawings(outraced=outcome.results.measurement.outraced)
     return replace(Question(case, tolerance, job.seed, drawings, outcome.launches), **changes)
+
+
+def objection(question):
+    return outside.objection(question, RowsAhead())
 
 
 def ended(steps):
@@ -309,6 +313,53 @@ def test_it_answers_in_another_process_waits_while_it_is_suspended_and_is_replac
     judge._process.root.wait()
     assert answered(judge, question).error == "its process died twice"
     monkeypatch.undo()
+    assert answered(judge, question) == Answer()
+
+
+def test_rows_are_drawn_and_summed_ahead_and_serve_for_one_judgement(monkeypatch):
+    question, summed = right_question(), []
+    direct_sums = outside.direct_sums
+    monkeypatch.setattr(outside, "direct_sums", lambda *given: summed.append(given[2]) or direct_sums(*given))
+    monkeypatch.setattr(outside, "TERMS", 20 * question.case.n)
+    ahead = RowsAhead()
+    ahead.add(question.case, question.seed, question.drawings)
+    assert [len(rows) for rows in summed] == [20] * 3
+    assert outside.objection(question, ahead) is None
+    assert len(summed) == 3
+    wrong = replace(question, launches=wrong_launches(question.launches, 3, by_one_per_cent))
+    assert "exceeds the tolerance" in outside.objection(wrong, ahead)
+    assert any(set(rows) != set(summed[0]) for rows in summed[3:]), "the rows are drawn anew"
+    # What is there for another case, or other bodies of it, serves for none.
+    ahead.add(question.case, question.seed + 1, question.drawings)
+    ahead.add(question.case.model_copy(update={"seed": 2}), question.seed, question.drawings)
+    before = len(summed)
+    assert outside.objection(question, ahead) is None
+    assert len(summed) == before + 3
+
+
+def test_of_cases_that_nobody_asks_about_few_rows_are_kept(monkeypatch):
+    monkeypatch.setattr(outside, "MOST_AHEAD", 4)
+    question, ahead = right_question(), RowsAhead()
+    for seed in range(5):
+        ahead.add(question.case, seed, (OWN, 1, OWN))
+    assert [(seed, drawing) for seed, drawing, _ in ahead._kept] == [(3, 0), (3, 1), (4, 0), (4, 1)]
+
+
+def test_what_its_process_cannot_compute_ahead_it_says_when_it_is_asked(judge):
+    question = right_question()
+    strange = question.case.model_copy(update={"bodies": "nowhere.npz"})
+    for case in (question.case, strange):
+        judge.expect(case, question.seed, question.drawings)
+    assert "nowhere.npz" in answered(judge, replace(question, case=strange)).error
+    assert answered(judge, question) == Answer()
+    judge.suspend()
+    for _ in range(200):  # more than a pipe holds
+        judge.expect(question.case, question.seed, question.drawings)
+    judge.resume()
+    assert answered(judge, question) == Answer()
+    judge._process.root.kill()
+    judge._process.root.wait()
+    judge.expect(question.case, question.seed, question.drawings)
     assert answered(judge, question) == Answer()
 
 

@@ -307,6 +307,7 @@ class DeviceSessions:
     def _ask(self, session: Session, task: Task, job: Job, left: Callable[[], Sequence[Task]]) -> Stages:
         """Have a session do a job; one that is of no further use afterwards is ended."""
         session.give(job)
+        self._quiet.judge.expect(job.case, job.seed, job.drawings(outraced=False))
         yield Does(task, STARTING)
         if self.device.is_gpu:
             self.stand_by(left())

@@ -1,6 +1,7 @@
 """The process of the judge outside: one per run, which imports no variant and opens no device.
 
-The engine asks it about each case that a session found right. It is suspended while a device measures.
+The engine asks it about each case that a session found right. What it compares with, it computes ahead, while the
+session prepares the case. It is suspended while a device measures.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from gravbench.measuring.processes import Started, Workplace
 from gravbench.measuring.session import ignore_interrupts, print_to
 from gravbench.model import interaction_files
 from gravbench.model.bodies import Bodies
+from gravbench.model.case import Case
 from gravbench.model.interaction import GRAVITY
 from gravbench.toolkits.devices import expose
 from gravbench.verifying.direct_sums import direct_sums
-from gravbench.verifying.outside import Question, objection
+from gravbench.verifying.outside import Question, RowsAhead, objection
 
 TWO_BODIES = Bodies(np.ones(2), np.eye(2, 3), np.zeros((2, 3)), 1.0)
 
@@ -42,15 +44,20 @@ def serve(connection: Connection, log: Path) -> None:
     expose(())  # no device at all
     # The first question shall not wait for what Numba imports and loads.
     direct_sums(interaction_files.find(GRAVITY), TWO_BODIES, np.arange(2), "float32")
+    ahead = RowsAhead()
     with suppress(EOFError, OSError):
         while True:
-            number, question = connection.recv()
-            connection.send((number, _answer(question)))
+            number, content = connection.recv()
+            if isinstance(content, Question):
+                connection.send((number, _answer(content, ahead)))
+            else:
+                with suppress(Exception):  # the answer says so
+                    ahead.add(*content)
 
 
-def _answer(question: Question) -> Answer:
+def _answer(question: Question, ahead: RowsAhead) -> Answer:
     try:
-        return Answer(objection(question))
+        return Answer(objection(question, ahead))
     except Exception as error:
         return Answer(error=f"{type(error).__name__}: {text_of(error)}")
 
@@ -69,6 +76,15 @@ class OutsideJudge:
     def waits_for(self) -> list[Connection | int]:
         """What becomes ready when it has answered."""
         return [self._process.connection] if self._is_asked and not self._is_suspended else []
+
+    def expect(self, case: Case, seed: int, drawings: tuple[int, ...]) -> None:
+        """Have it compute ahead what it needs for a question; it does so when it is asked, where it is suspended now.
+
+        What it is sent then would wait in a pipe that holds little.
+        """
+        if not self._is_suspended:
+            with suppress(OSError):  # it died, which the question shows
+                self._process.connection.send((None, (case, seed, drawings)))
 
     def answer(self, question: Question) -> Generator[None, None, Answer]:
         """Have a question answered; yields None while it waits for that."""

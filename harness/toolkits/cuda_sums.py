@@ -33,9 +33,6 @@ PARTS = 32
 LEAST_PART = 256
 """Bodies that one of them adds up, at least."""
 
-ALIGNED = 256
-"""Bytes from which each array in the device's memory begins at a multiple."""
-
 # The first blocks compute plain sums, which take longest. Of few rows each has a warp: all its lanes compute terms, and
 # one lane per sum adds these in the order of the bodies. Part by part, the exact sums of all rows follow one another.
 KERNEL = """
@@ -163,7 +160,7 @@ def parameters(arguments: Iterable[Any], places: Mapping[int, int]) -> list[Any]
 def _launch(kernel: int, blocks: int, block: int, arguments: tuple[Any, ...], results: int) -> None:
     """Copy the arrays to the device in one piece, launch, and copy the last ``results`` of them back in one."""
     arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
-    starts = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)])
+    starts = np.cumsum([0, *(-(-array.nbytes // driver.ALIGNED) * driver.ALIGNED for array in arrays)])
     taken = int(starts[len(arrays) - results])
     host = np.empty(int(starts[-1]), np.uint8)
     # A view of each array's place.

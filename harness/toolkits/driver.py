@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.device import CardKind
@@ -31,6 +32,8 @@ MAX_BLOCKS_PER_MULTIPROCESSOR = 106
 RESERVED_SHARED_PER_BLOCK = 111
 PRINTED_BYTES, HEAP_BYTES = 1, 2
 NOT_READY = 600
+ALIGNED = 256
+"""Bytes from which each array in the device's memory begins at a multiple."""
 NON_BLOCKING = 1
 """A flag of streams that do not wait for the default one."""
 
@@ -54,6 +57,48 @@ next:
 
 As PTX, which the driver itself compiles, because not every library takes CUDA C.
 """
+
+COMPARE = b"""
+.version 6.3
+.target sm_75
+.address_size 64
+.visible .entry compare(
+    .param .u64 result, .param .u64 right, .param .u64 mark, .param .u32 words, .param .u32 width, .param .u32 used
+) {
+    .reg .u64 %result, %right, %mark, %offset;
+    .reg .u32 %word, %threads, %block, %limit, %column, %left, %expected;
+    .reg .pred %done;
+    mov.u32 %word, %tid.x;
+    mov.u32 %threads, %ntid.x;
+    mov.u32 %block, %ctaid.x;
+    mad.lo.u32 %word, %block, %threads, %word;
+    ld.param.u32 %limit, [words];
+    setp.ge.u32 %done, %word, %limit;
+    @%done ret;
+    ld.param.u32 %limit, [width];
+    rem.u32 %column, %word, %limit;
+    ld.param.u32 %limit, [used];
+    setp.ge.u32 %done, %column, %limit;
+    @%done ret;
+    mul.wide.u32 %offset, %word, 4;
+    ld.param.u64 %result, [result];
+    add.u64 %result, %result, %offset;
+    ld.global.u32 %left, [%result];
+    ld.param.u64 %right, [right];
+    add.u64 %right, %right, %offset;
+    ld.global.u32 %expected, [%right];
+    setp.eq.u32 %done, %left, %expected;
+    @%done ret;
+    ld.param.u64 %mark, [mark];
+    st.global.u32 [%mark], 1;
+    ret;
+}
+"""
+"""A kernel of a thread per word of 32 bits that sets a mark to 1 where a result is not to the last bit what is right.
+
+Of each row of ``width`` words it looks at the first ``used``.
+"""
+COMPARING_BLOCK = 256
 
 
 Answer = TypeVar("Answer", ctypes.c_int, ctypes.c_float, ctypes.c_void_p, ctypes.c_uint64)
@@ -189,11 +234,14 @@ def end_stream(stream: int) -> None:
 
 def hold(microseconds: int, stream: int) -> None:
     """Keep a stream waiting."""
-    argument = ctypes.c_uint(microseconds)
-    arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
-    kernel = ctypes.c_void_p(load_function(HOLD, "hold"))
-    shape = (1,) * 6  # block and thread, along x, y and z
-    _call("cuLaunchKernel", kernel, *shape, 0, ctypes.c_void_p(stream), arguments, None)
+    launch(load_function(HOLD, "hold"), 1, 1, [ctypes.c_uint32(microseconds)], stream=stream)
+
+
+def compare(result: int, right: int, mark: int, words: int, width: int, used: int, stream: int) -> None:
+    """Queue a comparison of words on the device; see ``COMPARE``."""
+    parameters = [*map(ctypes.c_uint64, (result, right, mark)), *map(ctypes.c_uint32, (words, width, used))]
+    blocks = -(-words // COMPARING_BLOCK)
+    launch(load_function(COMPARE, "compare"), blocks, COMPARING_BLOCK, parameters, stream=stream)
 
 
 @lru_cache
@@ -225,6 +273,19 @@ def allocated(size: int) -> Iterator[int]:
         free(address)
 
 
+@contextmanager
+def kept(arrays: Sequence[NDArray[Any]]) -> Iterator[list[int]]:
+    """Copy contiguous arrays to the device, in one piece, for the block; yields their addresses."""
+    starts = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)]).tolist()
+    host = np.empty(starts[-1], np.uint8)
+    for array, start in zip(arrays, starts, strict=False):
+        host[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)
+    with allocated(host.nbytes) as memory:
+        copy_in(memory, host)
+        synchronize()  # other streams do not wait for the copy
+        yield [memory + start for start in starts[:-1]]
+
+
 def copy_in(address: int, values: NDArray[Any]) -> None:
     """Copy a contiguous array to the device."""
     _call(
@@ -239,17 +300,25 @@ def copy_out(values: NDArray[Any], address: int) -> None:
     )
 
 
+def copy_within(to: int, values: int, size: int, stream: int) -> None:
+    """Queue a copy of bytes from one place of the device's memory to another."""
+    ends = ctypes.c_uint64(to), ctypes.c_uint64(values)
+    _call("cuMemcpyDtoDAsync_v2", *ends, ctypes.c_size_t(size), ctypes.c_void_p(stream))
+
+
 def launch(
     function: int,
     grid: int | tuple[int, int],
     block: int | tuple[int, int],
     parameters: Sequence[Any],
     dynamic_shared_bytes: int = 0,
+    stream: int = 0,
 ) -> None:
-    """Launch a kernel into the default stream; ``parameters`` are objects of ``ctypes``."""
+    """Launch a kernel, by default into the default stream; ``parameters`` are objects of ``ctypes``."""
     addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
     shape = *_extents(grid), 1, *_extents(block), 1
-    _call("cuLaunchKernel", ctypes.c_void_p(function), *shape, dynamic_shared_bytes, None, addresses, None)
+    kernel = ctypes.c_void_p(function)
+    _call("cuLaunchKernel", kernel, *shape, dynamic_shared_bytes, ctypes.c_void_p(stream), addresses, None)
 
 
 def synchronize() -> None:

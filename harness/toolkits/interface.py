@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from gravbench.model.record import Resources
 from gravbench.model.variant import Dtype, Kernel, Source
 from gravbench.toolkits import cuda_sums, driver
 from gravbench.toolkits.binaries import Binary
+from gravbench.toolkits.cuda_results import results_there
 from gravbench.toolkits.device_sums import DeviceSums
 
 FLAGS = ("-std=c++17", "-ftz=true", "-fmad=true")
@@ -87,6 +88,16 @@ class Ceiling:
 
     interactions_per_second: float
     what: str
+
+
+class DeviceResults(Protocol):
+    """Results of launches, where these leave them on the device."""
+
+    def fill(self, number: int) -> None:
+        """Queue that they are filled with the filling of this number."""
+
+    def differ(self) -> bool:
+        """Wait for all launches, and tell whether the results are, in any bit, other than right."""
 
 
 def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:
@@ -180,6 +191,15 @@ class DeviceToolkit(ABC):
             NotImplementedError: the toolkit does not look beside its queue.
         """
         raise NotImplementedError(f"{self.name} does not look beside its queue")
+
+    def results_there(
+        self,
+        arrays: Sequence[Any],  # noqa: ARG002
+        right: NDArray[Any],  # noqa: ARG002
+        fillings: Sequence[Sequence[NDArray[Any]]],  # noqa: ARG002
+    ) -> AbstractContextManager[DeviceResults | None]:
+        """Compare what launches leave on the device; see ``cuda_results.results_there``. None where the host has to."""
+        return nullcontext()
 
     @property
     def queue(self) -> Hashable:
@@ -427,6 +447,13 @@ class CudaToolkit(GpuToolkit):
         late = bool(np.isnan(first).any())
         self.synchronize()
         return Held(looked, early, late)
+
+    def results_there(
+        self, arrays: Sequence[Any], right: NDArray[Any], fillings: Sequence[Sequence[NDArray[Any]]]
+    ) -> AbstractContextManager[DeviceResults | None]:
+        if self.compute_capability is None or self.gpus > 1:
+            return nullcontext()
+        return results_there(arrays, right, fillings, self.current_stream)
 
     def devices(self, count: int) -> Sequence[CudaToolkit]:
         """Open the toolkit on so many GPUs of this kind: the first is itself; see ``gravbench.toolkits.several``.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property, lru_cache
 from time import perf_counter
 from typing import Any
@@ -22,7 +23,7 @@ from gravbench.model.record import Errors
 from gravbench.model.variant import Dtype, Prepared, Tolerance
 from gravbench.toolkits import buffers
 from gravbench.toolkits.device_sums import DeviceSums
-from gravbench.toolkits.interface import DeviceToolkit
+from gravbench.toolkits.interface import DeviceResults, DeviceToolkit
 from gravbench.verifying.comparing import (
     DEVIATIONS,
     Array,
@@ -52,6 +53,8 @@ MANY = 110
 """Launches in a row that are judged after all samples, so that one wrong in a hundred shows."""
 MANY_SECONDS, MANY_SECONDS_OF_FEW = 0.02, 0.3
 """After which no more of them follow; of up to ``ALL_ROWS_UP_TO`` bodies there is more time."""
+WORTH_COPYING = 4
+"""Launches that have to fit into this time for a copy of what is right on the device to save any."""
 
 DIFFERING = 8
 """Rows compared beside a sample: those that differ most from what another launch left and was right."""
@@ -189,10 +192,13 @@ class Judge:
 
     def spoil(self) -> None:
         """Fill what a launch has to write with NaN."""
+        buffers.write_sums(self.toolkit, self.prepared, self._nothing_written())
+
+    def _nothing_written(self) -> tuple[NDArray[Any], ...]:
         planar = not self.bodies.position[:, 2].any()
         if planar not in self._unwritten:
             self._unwritten[planar] = buffers.unwritten(self.toolkit, self.prepared, self.bodies)
-        buffers.write_sums(self.toolkit, self.prepared, self._unwritten[planar])
+        return self._unwritten[planar]
 
     def launch(self, over: tuple[NDArray[Any], ...] | None = None) -> None:
         """Launch over NaN, or over arrays as of ``buffers.others``, and wait for it."""
@@ -241,20 +247,38 @@ class Judge:
     def check_many(self) -> None:
         """Judge launches in a row, each over other numbers than NaN or over NaN: what is left out shows in both.
 
+        Where that saves time, the device compares the results, and only those that differ are downloaded.
+
         Raises:
             WrongError: one of them is wrong.
         """
         longest = MANY_SECONDS_OF_FEW if self.own.n <= ALL_ROWS_UP_TO else MANY_SECONDS
         others = buffers.others(self.toolkit, self.prepared)
+        there: DeviceResults | None = None
         began = perf_counter()
-        for turn in range(MANY):
-            # Two in a row over other numbers, so that what is left out in every other launch shows.
-            self.launch(None if turn % 3 == 2 else others)
-            check(self.verdict(quantiles=False, afresh=not turn), AFTER_TIMING)
-            if not self.generator.integers(turn + 2):  # so that each is as likely to be the one that is handed over
-                self.hand_over(instead=True)
-            if perf_counter() - began > longest and (turn or self.quickest > QUICK):
-                break
+        with ExitStack() as stack:
+            for turn in range(MANY):
+                # Two in a row over other numbers, so that what is left out in every other launch shows.
+                over_nan = turn % 3 == 2
+                if there is None:
+                    self.launch(None if over_nan else others)
+                else:
+                    there.fill(int(over_nan))
+                    self.prepared.launch()
+                if there is None or there.differ():
+                    check(self.verdict(quantiles=False, afresh=not turn), AFTER_TIMING)
+                if not turn and self._right and WORTH_COPYING * self.quickest < longest:
+                    there = stack.enter_context(self._results_there(self._right[0], others))
+                if not self.generator.integers(turn + 2):  # so that each is as likely to be the one that is handed over
+                    self.hand_over(instead=True)
+                if perf_counter() - began > longest and (turn or self.quickest > QUICK):
+                    break
+
+    def _results_there(
+        self, right: NDArray[Any], others: tuple[NDArray[Any], ...]
+    ) -> AbstractContextManager[DeviceResults | None]:
+        arrays = buffers.several(self.prepared.accelerations)
+        return self.toolkit.results_there(arrays, right, (others, self._nothing_written()))
 
     def elsewhere(self, *, and_back: bool = True) -> str | None:
         """Launch on other bodies, drawn anew each time; return what is wrong, None when it is right.
