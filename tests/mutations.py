@@ -457,7 +457,7 @@ MUTATIONS = (
     ),
     Mutation(
         "entry-bodies-may-change", "harness/judging/emulating.py",
-        "if sentence := changed(inputs, arrays, emulated.arrays):", 'if sentence := "":',
+        "if fault := changed(inputs, arrays, emulated.arrays):", "if fault := None:",
         "test_exploits.py", "changes_bodies_afterwards",
     ),
     Mutation(

@@ -33,6 +33,15 @@ PACKAGED_NAMES = (
 )
 ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
+SOURCES = ("3dgep", "Bodin 2026", "GPU Gems 3", "Hamada & Iitaka 2007", "Lee 2008")
+"""The published sources, as the variants name them."""
+NOT_IN_SOURCES = {
+    **dict.fromkeys(("naive", "float4", "approximate_global", "approximate_tiled"), "the path lee2008 has them"),
+    "numpy_direct": "a formula, which the source times in no program",
+    "numba_symmetric": "a technique that the source names, with the time of a program that also uses others",
+}
+"""Variants of a source that the sweep ``sources`` leaves out, and why."""
+
 OWN_VARIANT = '''"""A variant of one's own."""
 
 from gravbench.model.variant import variant
@@ -98,6 +107,13 @@ def refusal(path, *arguments, **named):
 
 
 # What a configuration means
+
+
+def test_the_sweep_of_the_sources_has_what_they_printed():
+    of_a_source = {name for name, each in discover().items() if any(source in each.source for source in SOURCES)}
+    measured = {case.variant for case in load("sources").cases}
+    assert measured <= of_a_source
+    assert of_a_source - measured == NOT_IN_SOURCES.keys()
 
 
 def test_a_scalar_is_fixed_and_a_list_is_swept(write):

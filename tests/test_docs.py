@@ -12,6 +12,7 @@ import time
 import pytest
 
 from conftest import ROOT, command
+from test_report import record
 
 HOOKS = ROOT / "docs" / "hooks"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -215,6 +216,7 @@ def test_refreshing_keeps_what_a_document_is_made_of(monkeypatch):
 
 
 STEP = "python docs/hooks/step_table.py "
+SEEDS = "python docs/hooks/seeds_table.py "
 STORY = "python -m gravbench.report.story "
 
 
@@ -236,6 +238,7 @@ BLOCKS = [
 @pytest.mark.parametrize(("path", "block"), BLOCKS, ids=[block[3][:60] for _, block in BLOCKS])
 def test_a_block_of_a_document_is_what_its_command_prints(path, block, monkeypatch, capsys):
     import refresh
+    import seeds_table
     import step_table
 
     from gravbench.explain.assembling import missing
@@ -253,6 +256,8 @@ def test_a_block_of_a_document_is_what_its_command_prints(path, block, monkeypat
     def printed(_):
         if line.startswith(STEP):
             text = step_table.main(shlex.split(line.removeprefix(STEP)))
+        elif line.startswith(SEEDS):
+            text = seeds_table.main(shlex.split(line.removeprefix(SEEDS)))
         elif line.startswith(STORY):
             assert story.main(shlex.split(line.removeprefix(STORY))) == 0
             text = capsys.readouterr().out
@@ -267,5 +272,19 @@ def test_a_block_of_a_document_is_what_its_command_prints(path, block, monkeypat
     assert refresh.block(block) == block[0], "python docs/hooks/refresh.py writes it again"
 
 
+def test_a_table_over_seeds_has_as_many_as_were_measured_and_refuses_other_cases():
+    import seeds_table
+
+    def measured(seed, seconds, **changes):
+        return record("tiled", seconds, seed=seed, error_p99=seed / 100, **changes)
+
+    three = [measured(1, 1e-3), measured(2, 3e-3), measured(3, 2e-3)]
+    text = seeds_table.table([*three, measured(1, 5e-3, n=7), record("tiled", None, seed=4, status="failed")])
+    assert f"| `tiled` | {three[0].n:,} | 3 | 2.00 | 3.00 | 3.0e-02 |" in text
+    assert "| `tiled` | 7 | 1 | 5.00 | 5.00 | 1.0e-02 |" in text
+    with pytest.raises(SystemExit, match="was measured in 2 ways; 1 is needed"):
+        seeds_table.table([*three, measured(1, 1e-3, code_sha256="1" * 64)])
+
+
 def test_there_are_blocks_of_every_kind():
-    assert {block[2] for _, block in BLOCKS} == {"ladder", "printed", "languages", "step"}
+    assert {block[2] for _, block in BLOCKS} == {"ladder", "printed", "languages", "step", "seeds"}

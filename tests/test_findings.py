@@ -50,7 +50,7 @@ REFERENCE = re.compile(
     rf"(?:(?P<number>{NUMBER})(?P<unit> ms| %)?(?: ± (?P<width>[\d,]+) %(?P<narrow> `\*`)?)? )?"
     r"<!-- (?P<source>[^>]*?: .*?) -->"
 )
-GENERATED = re.compile(r"<!-- (ladder|printed|noise|languages|step): .*?<!-- end of \1 -->", re.DOTALL)
+GENERATED = re.compile(r"<!-- (ladder|printed|noise|languages|step|seeds): .*?<!-- end of \1 -->", re.DOTALL)
 UNITS = {" ms": 1e3, " %": 1e2}
 
 

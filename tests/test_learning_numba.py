@@ -76,6 +76,23 @@ def test_an_index_beyond_an_array_that_is_written_names_it():
 
 
 @simulated
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        ("tile = cuda.shared.array((P, 4), np.float32, 16)", "tile"),
+        ("(tile,) = (cuda.shared.array((P, 4), np.float32, 16),)", "shared array"),
+    ],
+)
+def test_a_race_in_shared_memory_names_the_array_as_the_file_does(made, name):
+    text = exercise("tiles").solution(PYTHON).replace("tile = cuda.shared.array((P, 4), np.float32, 16)", made)
+    assert made in text
+    before, barrier, after = text.partition("cuda.syncthreads()")
+    assert barrier
+    sentence = checked("tiles", f"{before}pass{after}").sentence
+    assert re.search(rf"(reads|writes) {name}\[\d+, \d\] in line \d+, which thread", sentence), sentence
+
+
+@simulated
 @compiled
 @pytest.mark.slow
 def test_a_square_root_in_numba_that_cannot_be_counted_names_what_replaces_it():

@@ -202,7 +202,7 @@ def wrong_results(result):
 def test_the_page_and_the_judge_name_the_same_mistakes(opened):
     """Each known mistake, computed by Python, gets the same sentence from the page."""
     n, tiles = 100, [64, 32]
-    sets = bodies_of(n, 7)[:2]
+    sets = bodies_of(n, 7, 2)
     rows = diagnosis.rows_of(sets[1], np.dtype(np.float32))
     eps2 = float(np.float32(sets[1].eps ** 2))
     sums, magnitudes = diagnosis.contributions(rows, rows, eps2)

@@ -921,9 +921,8 @@ def test_a_claim_that_names_a_run_is_judged_by_that_run_beside_this_one(tmp_path
     file = io.StringIO()
     render_published(own, here, Console(width=200, file=file), others)
     assert "Asked of the run elsewhere." in flat(file.getvalue())
-    assert remarks.lacking(published.decisions(own, here, {"elsewhere": []})[0]) == (
-        "the run elsewhere has no record of tiled p=64; the run elsewhere has no record of tiled p=128"
-    )
+    (asked_of_none, _) = published.decisions(own, here, {"elsewhere": []})
+    assert f"blank (tiled p=64: {published.NOT_THERE})" in remarks.evidence(asked_of_none)
 
 
 def test_a_claim_is_judged_by_another_run_on_the_same_device_alone():
@@ -936,7 +935,7 @@ def test_a_claim_is_judged_by_another_run_on_the_same_device_alone():
     assert {answer.record.device for answer in judged.answers.values()} == {GPU["device"]}
     (judged,) = published.decisions(own, here, {"elsewhere": on_another})
     assert judged.verdict == "cannot be tested"
-    assert "the run elsewhere on this device has no record of tiled p=64" in remarks.lacking(judged)
+    assert f"blank (tiled p=64: {published.NOT_THERE})" in remarks.evidence(judged)
     said = "Asked of the run elsewhere, without its records on Another GPU, which this run was not measured on."
     assert said in remarks.evidence(judged)
     (judged,) = published.decisions(own, here, {"elsewhere": there})

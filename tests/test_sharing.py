@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 from conftest import ROOT
 from gravbench.cli.main import app
 from gravbench.errors import InputError
+from gravbench.explain import assembling
+from gravbench.model import interaction_files
 from gravbench.model.record import Record
 from gravbench.model.run_names import find
 from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
@@ -29,6 +31,7 @@ from tampering import CPU, FAILURES, FOUND, GPU, HIDDEN, SOURCE, records_of, sea
 
 RUNS = sorted(path.parent for path in (ROOT / "reports").glob("*/*/records.jsonl"))
 OF_ANY_SIZE = [pytest.param(run, marks=[pytest.mark.slow] * (run.parent.name == "search"), id=run.name) for run in RUNS]
+LADDER = ROOT / "reports" / "h200" / "ladder"
 UUID = re.compile(rb"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 
 
@@ -397,6 +400,23 @@ def test_without_nvrtc_machine_code_is_said_not_to_be_checked(tmp_path, monkeypa
     outcome = decided("machine code", made)
     assert outcome.findings == []
     assert any("NVRTC" in sentence for sentence in outcome.unchecked)
+
+
+@pytest.mark.skipif(bool(assembling.missing()), reason=assembling.missing() or "")
+@pytest.mark.parametrize(("unroll", "bounded"), [(64, False), (32, True)])
+def test_a_loop_that_has_only_the_rest_of_a_tile_bounds_no_rate(unroll, bounded):
+    """A record of a kernel whose loop over a tile is unrolled whole was faster than the bound of what was left."""
+    variants = discover()
+    (ran, *_) = [each for each in RecordFile(LADDER).read() if (each.variant, each.toolkit) == ("tiled", "cupy")]
+    record = ran.model_copy(update={"axes": variants["tiled"].complete({"p": 64, "unroll": unroll})})
+    ((stem, constants),) = kernels.Asked(variants).by(record)
+    job = kernels.Job(variants[stem].cuda_source(interaction_files.find("gravity")), constants, "float32", "sm_90")
+    bounds = code_checks.Bounds()
+    said = bounds.add(job, stem, *kernels.compiled([job], trusted=True), mutual=False)
+    assert said == (
+        [] if bounded else ["no bound: its loop over a tile is unrolled whole, so no loop has its interactions alone"]
+    )
+    assert (bounds.of(job.source, [(stem, frozenset(constants), "float32", None)]) is not None) == bounded
 
 
 def test_another_compiler_decides_nothing_about_machine_code(tmp_path, monkeypatch):

@@ -207,4 +207,4 @@ def test_every_output_prints_the_same_uncertainty_and_marks_one_that_may_be_too_
     row = next(csv.DictReader((tmp_path / "all.csv").read_text("utf-8").splitlines()))
     assert (float(row["half_width"]), float(row["ci_low"])) == (half, 0.99)
     made = columns.columns(run, ["a"] * len(run), [""] * len(run), known=Uncertainties([run]))
-    assert made["half width"]["values"][0] == pytest.approx(100 * half, rel=1e-5)
+    assert made["half width"][0] == pytest.approx(100 * half, rel=1e-5)

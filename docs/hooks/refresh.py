@@ -15,7 +15,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"(<!-- (ladder|printed|languages|step): (.*?) -->\n)(```text\n)?.*?(<!-- end of \2 -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- (ladder|printed|languages|step|seeds): (.*?) -->\n)(```text\n)?.*?(<!-- end of \2 -->)", re.DOTALL
+)
 STORY = "python -m gravbench.report.story"
 FIGURES = "docs/figures"
 CHARTS = {"ladder": "h200/ladder", "arena": "h200/arena"}

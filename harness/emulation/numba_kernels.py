@@ -10,6 +10,7 @@ noted, so that two threads that touch the same place without a barrier between t
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib.util
 import json
@@ -149,8 +150,19 @@ class Shared:
         if line not in self._arrays:
             kind = np.dtype(getattr(dtype, "name", dtype))
             made = np.full(shape, np.nan if kind.kind == "f" else 0, kind)
-            self._arrays[line] = Watched(made, "shared memory", self._turns)
+            name = assigned_in("\n".join(self._turns.lines), line) or "shared array"
+            self._arrays[line] = Watched(made, name, self._turns)
         return self._arrays[line]
+
+
+@functools.lru_cache
+def assigned_in(text: str, line: int) -> str | None:
+    """Return the name that the statement of a line gives to what it makes, if it gives it one."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Assign) and node.lineno <= line <= (node.end_lineno or 0):
+            (*_, target) = node.targets
+            return target.id if isinstance(target, ast.Name) else None
+    return None
 
 
 class Atomics:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gravbench.emulation.emulated import Launch, emulate
-from gravbench.emulation.programs import ENTRY, Fault
+from gravbench.emulation.programs import ENTRY
 from gravbench.emulation.simulated import simulate
 from gravbench.judging.calls import Call
 from gravbench.judging.entry import Entry
@@ -59,8 +59,8 @@ class EmulatedLauncher:
             )
         if emulated.fault is not None:
             return Answer([], replace(emulated.fault, sentence=emulated.fault.sentence.replace(ENTRY, entry.path.name)))
-        if sentence := changed(inputs, arrays, emulated.arrays):
-            return Answer([], Fault("bounds", sentence))
+        if fault := changed(inputs, arrays, emulated.arrays):
+            return Answer([], fault)
         return Answer(accelerations_of(entry, emulated.arrays, len(bodies)))
 
 

@@ -137,23 +137,22 @@ def judge(
     return Judgement(entry, tolerance, accepted, chosen, tuple(judged))
 
 
-def bodies_of(n: int, seed: int) -> list[Bodies]:
+def bodies_of(n: int, seed: int, launches: int = LAUNCHES) -> list[Bodies]:
     """Return the bodies of each launch: a Plummer sphere, every other time so small that the softening matters most.
 
     Their masses differ, and about half of the mass is in a few bodies, the first and the last among them.
     """
     generator = np.random.default_rng([seed, n])
     sets = []
-    for turn in range(LAUNCHES):
+    for turn in range(launches):
         sphere = generators.plummer(n, int(generator.integers(2**31)), EPS * 2 ** generator.uniform(-1, 1))
         sets.append(other_bodies(sphere, generator, near=turn % 2 == 1))
     return sets
 
 
 def _judged(entry: Entry, launcher: Launcher, n: int, tolerance: Tolerance, seed: int) -> Sized:
-    sets = bodies_of(n, seed)
-    if entry.is_python:
-        sets = sets[: 2 if n <= MOST_SIMULATED else 1]
+    simulated = 2 if n <= MOST_SIMULATED else 1
+    sets = bodies_of(n, seed, simulated if entry.is_python else LAUNCHES)
     answer = launcher.run(entry, sets)
     if answer.fault is not None:
         return Sized(n, None, None, fault=answer.fault)

@@ -93,12 +93,14 @@ def suffixed(name: str, turn: int) -> str:
     return name if turn == 0 else f"{name}@{turn + 1}"
 
 
-def changed(names: Iterable[str], before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]) -> str:
-    """Say which array of bodies has other contents than before the launches; empty where none has."""
+def changed(
+    names: Iterable[str], before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]]
+) -> Fault | None:
+    """Return the fault of an array of bodies that has other contents than before the launches, if any has."""
     for name in names:
         if after[name].tobytes() != before[name].tobytes():
-            return f"the entry changes the bodies in {name}"
-    return ""
+            return Fault("bounds", f"the entry changes the bodies in {name}")
+    return None
 
 
 def accelerations_of(entry: Entry, arrays: Mapping[str, NDArray[Any]], turns: int) -> list[NDArray[Any]]:

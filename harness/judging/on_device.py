@@ -168,11 +168,13 @@ class Loaded:
         """Launch, and time; see ``gravbench.judging.worker``."""
         return self._process.ask({"do": "time", "calls": calls, "hold_microseconds": hold_microseconds})[0]
 
-    def read(self, arrays: Mapping[str, NDArray[Any]], names: Iterable[str]) -> dict[str, NDArray[Any]]:
-        """Return what is in some of the arrays that were placed.
+    def read(
+        self, arrays: Mapping[str, NDArray[Any]], names: Iterable[str], inputs: Iterable[str]
+    ) -> dict[str, NDArray[Any]]:
+        """Return what is in some of the arrays that were placed, ``inputs`` among them.
 
         Raises:
-            FaultError: something was written beyond one of them.
+            FaultError: something was written beyond one of them, or into one of the inputs.
         """
         wanted = {name: arrays[name] for name in names}
         expected = sum(array.nbytes + 2 * GUARD for array in wanted.values())
@@ -185,6 +187,8 @@ class Loaded:
                     raise FaultError("bounds", f"the entry writes {where} the array {name}")
             results[name] = np.frombuffer(content[middle:end], array.dtype).reshape(array.shape)
             begin = end + GUARD
+        if fault := changed(inputs, arrays, results):
+            raise FaultError(fault.kind, fault.sentence)
         return results
 
 
@@ -245,11 +249,8 @@ def answered(loaded: Loaded, entry: Entry, bodies: Sequence[Bodies]) -> Answer:
     arrays = arrays_of(entry, bodies)
     loaded.place(arrays)
     loaded.run(calls_of(entry, bodies))
-    after = loaded.read(arrays, arrays)
     inputs = [suffixed(name, turn) for turn in range(len(bodies)) for name in entry.inputs]
-    if sentence := changed(inputs, arrays, after):
-        raise FaultError("bounds", sentence)
-    return Answer(accelerations_of(entry, after, len(bodies)))
+    return Answer(accelerations_of(entry, loaded.read(arrays, arrays, inputs), len(bodies)))
 
 
 def check_parameters(entry: Entry, sizes: object) -> None:

@@ -149,23 +149,6 @@ def _run_words(decision: Decision) -> str:
     return f"Asked of the run {decision.run}{without}."
 
 
-def lacking(decision: Decision) -> str:
-    """Say why a claim cannot be tested: the reason that it gives, or the numbers that no record has; else empty."""
-    if decision.verdict != "cannot be tested":
-        return ""
-    claim = decision.claim
-    of_run = f"the run {decision.run}" if decision.run else "this run"
-    of_run += " on this device" if decision.left_out else ""
-    missing = []
-    for name, answer in decision.answers.items():
-        selected = words(claim.numbers[name].select)
-        if answer.why == published.NOT_THERE:
-            missing.append(f"{of_run} has no record of {selected}")
-        elif answer.value is None:
-            missing.append(f"{selected}: {answer.why}")
-    return claim.untestable or "; ".join(dict.fromkeys(missing))
-
-
 def _behind(answer: Answer, unit: str, selection: Selection) -> str:
     if answer.record is None:
         return f"blank ({words(selection)}: {answer.why})"

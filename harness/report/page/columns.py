@@ -1,4 +1,4 @@
-"""Records as columns of a table in a page: every field but each sample's own, each value once where it repeats."""
+"""Records as columns of a table in a page: every field but each sample's own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 from gravbench.model.record import Record
 from gravbench.report.numbers import PLUS_MINUS, six_digits, times
-from gravbench.report.page import packed
-from gravbench.report.page.packed import Texts
 from gravbench.report.provenance import NARROW, NARROW_NOTE, NOWHERE, Here, sign_notes, signs
 from gravbench.verdicts import ranking
 from gravbench.verdicts.uncertainty import SAMPLES_ALONE, Uncertainties
@@ -77,15 +75,13 @@ def columns(
     runs: Sequence[str],
     commands: Sequence[str],
     here: Here = NOWHERE,
-    texts: Texts | None = None,
     known: Uncertainties = SAMPLES_ALONE,
-) -> dict[str, Any]:
+) -> dict[str, list[Any]]:
     """Return the columns that hold anything, by name; ``runs`` and ``commands`` have one word per record.
 
     ``source`` says whether it is the one that is ``here``, and ``signs`` has a sign where it is not.
 
-    ``known`` are the records' uncertainties. Columns are packed, with ``texts`` those of the page. Numbers have six
-    digits, which is more than any interval is narrow.
+    ``known`` are the records' uncertainties. Numbers have six digits, which is more than any interval is narrow.
     """
     made: dict[str, list[Any]] = {"run": list(runs), "command": list(commands)}
     made |= {
@@ -102,7 +98,7 @@ def columns(
     }
     holding = [name for name, values in made.items() if any(value not in (None, "") for value in values)]
     kept = dict.fromkeys([*(name for name in SHOWN if name not in MAY_LACK), *holding])
-    return {name: packed.column(made[name], texts, _plain) for name in kept}
+    return {name: list(map(_plain, made[name])) for name in kept}
 
 
 def _signs(record: Record, here: Here, known: Uncertainties) -> str:

@@ -1,7 +1,7 @@
 """One page of one or several runs: a single file that asks the network for nothing, whatever is in it.
 
 Its markup is the template page.html beside this module. The style and the script, page.css and page.js, are written
-into the page, as are Vega, which draws the figures, and the records, without their samples.
+into the page, as are Vega, which draws the figures, and, compressed, the figures and the records without their samples.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,12 +32,11 @@ from gravbench.report import names, published, remarks, winning
 from gravbench.report.chosen import EVERYTHING, Chosen
 from gravbench.report.names import count, joined
 from gravbench.report.numbers import number, relative_error
-from gravbench.report.page import charts, columns, figures, kinds, packed, sources
+from gravbench.report.page import charts, columns, figures, kinds, sources
 from gravbench.report.page.answer import answers
 from gravbench.report.page.colours import Palette, coloured, palette
 from gravbench.report.page.figures import Group
 from gravbench.report.page.kinds import Figure
-from gravbench.report.page.packed import Texts
 from gravbench.report.page.reproduce import CONFIG, command
 from gravbench.report.provenance import Here, signs
 from gravbench.report.section import Part
@@ -183,7 +183,7 @@ class Page:
         """Return the whole page."""
         runs, content = self._together, self._content
         cases, rows, here = content.cases, self.chosen.shown(content.records), content.here
-        drawn, texts = self._drawn, Texts()
+        drawn = self._drawn
         scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
         return _template().render(
             title=_title(runs, cases),
@@ -205,10 +205,9 @@ class Page:
             order=ranking.ladder_order({record.variant for record in cases}, content.parents),
             tables=[section for build in SECTIONS if build not in ELSEWHERE and (section := build(content))],
             specs={},
-            texts=texts,
             config=charts.dressed({})["config"],
             here=here,
-            table=_table(self.runs, content, texts),
+            records=_table(self.runs, content),
             left_out=list(_left_out(content, len(rows))),
             notes=columns.notes(rows, here, content.known),
         )
@@ -259,15 +258,13 @@ def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
     yield "seeds", joined(str(case.seed) for case in cases)
 
 
-def _table(runs: Sequence[Run], content: Content, texts: Texts | None = None) -> dict[str, Any]:
+def _table(runs: Sequence[Run], content: Content) -> dict[str, Any]:
     """Return the columns of all records of the ``runs`` as they were read, cards that share cases one by one."""
     known = Uncertainties([run.records for run in runs])
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
     rows = [(run, record) for run in runs for record in content.chosen.shown(run.records)][-MOST_RECORDS:]
     commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
-    made = columns.columns(
-        [record for _, record in rows], [run.name for run, _ in rows], commands, content.here, texts, known
-    )
+    made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, content.here, known)
     return {
         "count": len(rows),
         "shown": {name: heading for name, heading in columns.SHOWN.items() if name in made},
@@ -295,21 +292,21 @@ def templates(folder: Path) -> Environment:
 @cache
 def _template() -> Template:
     made = templates(HERE)
-    made.filters.update(number=number, error=relative_error, json=_json, flat=_flat)
+    made.filters.update(number=number, error=relative_error, compressed=_compressed, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
     made.globals.update(rate=kinds.rate, winning=winning, sources=sources, place=_place, signs=signs)
     made.globals.update(cards=run_of.cards, ladder_part=ladder.ladder_part, source_section=values_and_claims)
     return made.get_template("page.html")
 
 
-def _place(figure: Figure, specs: dict[str, charts.Spec], texts: Texts) -> str:
+def _place(figure: Figure, specs: dict[str, charts.Spec]) -> str:
     """Add the chart of a figure to ``specs``, which the script draws; returns its name there."""
     name = figure.name
     while name in specs:
         name += "-"
     spec = charts.dressed(figure.spec) | {"description": f"{figure.whole_title}. {figure.caption}"}
     del spec["config"]  # once for all
-    specs[name] = spec | {"datasets": packed.rows(spec["datasets"][charts.ROWS], texts)}
+    specs[name] = spec
     return name
 
 
@@ -326,9 +323,10 @@ def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def _json(content: Any) -> str:
+def _compressed(content: Any) -> str:
+    """Write what page.js reads: JSON, most of which repeats, compressed by zlib, in base 64."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.replace("<", "\\u003c")
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _flat(value: Any) -> str:

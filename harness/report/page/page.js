@@ -1,23 +1,15 @@
 "use strict";
 
-const embedded = (id) => JSON.parse(document.getElementById(id).textContent);
+// The figures and the records are in the page as html.py compresses them.
+const embedded = () => {
+  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+};
 const made = (tag, text, attributes = {}) => {
   const element = document.createElement(tag);
   if (text !== undefined) element.textContent = text;
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   return element;
-};
-
-// What repeats is in the page once: texts as the numbers of their words, rows as columns, see packed.py.
-const shared = embedded("shared");
-const texts = shared.texts.map((text) => text.split(" ").map((word) => shared.words[parseInt(word, 36)]).join(" "));
-const unpacked = ({ values, texts: numbers, at }) => {
-  const own = values ?? numbers.map((number) => texts[number]);
-  return at ? at.map((place) => own[place]) : own;
-};
-const rowsOf = ({ count, columns }) => {
-  const found = Object.entries(columns).map(([name, column]) => [name, unpacked(column)]);
-  return Array.from({ length: count }, (_, row) => Object.fromEntries(found.map(([name, own]) => [name, own[row]])));
 };
 
 // A name that has no room where it is drawn may stand below or above its point, and on the other side of it.
@@ -52,15 +44,13 @@ function declutter(chart) {
 }
 
 // Figures: drawn when they come near the window, so that the page opens at once.
-function drawFigures() {
-  const specs = embedded("specs");
+function drawFigures(specs, config) {
   const dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
   const options = { renderer: "svg", actions: false, tooltip: { theme: dark ? "dark" : "light" } };
   const draw = (chart) => {
     if (chart.dataset.drawn) return;
     chart.dataset.drawn = "yes";
-    const packed = specs[chart.dataset.figure];
-    const spec = { ...packed, datasets: { rows: rowsOf(packed.datasets) }, config: structuredClone(shared.config) };
+    const spec = { ...specs[chart.dataset.figure], config: structuredClone(config) };
     if (chart.clientWidth < 420) {
       spec.config.axis.labelFontSize = 10;
       spec.config.text.fontSize = 9.5;
@@ -94,9 +84,7 @@ function drawFigures() {
 }
 
 // The table of records: a page of rows at a time, made from columns.
-function showRecords() {
-  const { count, shown, columns: packed, hints } = embedded("records-data");
-  const columns = Object.fromEntries(Object.entries(packed).map(([name, column]) => [name, unpacked(column)]));
+function showRecords({ count, shown, columns, hints }) {
   const perPage = 50;
   const of = (name, row) => columns[name][row];
   const numeric = Object.fromEntries(Object.keys(columns).map((name) =>
@@ -238,5 +226,13 @@ function showRecords() {
   show();
 }
 
-showRecords();
-drawFigures();
+(async () => {
+  try {
+    const { specs, config, records } = await embedded();
+    showRecords(records);
+    drawFigures(specs, config);
+  } catch (error) {
+    document.getElementById("unread").hidden = false;
+    console.error(error);
+  }
+})();

@@ -13,15 +13,17 @@ from gravbench.model.stem_code import CUDA_C
 from gravbench.model.variant import CPU, NUMBA, Variant
 from gravbench.report.provenance import Here, Origin
 
-MOST_NEW, LONG = 0.8, 100
-"""The part of a file's lines that may be new where it has so many; beyond it a diff says no more than the file."""
+MOST_OTHER, LONG = 0.8, 100
+"""The part of a file's lines that may be new, or of its parent's that may be gone, where it has so many lines.
+
+Beyond it a diff says no more than the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """One file of a variant, and its unified diff to the same kind of file of the parent.
 
-    It is empty without a parent, and where nearly every line of a long file is new.
+    It is empty without a parent, and where nearly every line of a long file is new or gone.
     """
 
     title: str
@@ -63,6 +65,9 @@ def _listing(title: str, path: Path, parent: Path | None) -> Listing:
     if parent is not None and parent.is_file():
         before, after = parent.read_text("utf-8").splitlines(), text.splitlines()
         diff = list(difflib.unified_diff(before, after, parent.name, path.name, lineterm=""))
-        if len(after) > LONG and sum(line.startswith("+") for line in diff) > MOST_NEW * len(after):
+        if any(
+            len(lines) > LONG and sum(line.startswith(sign) for line in diff) > MOST_OTHER * len(lines)
+            for sign, lines in (("+", after), ("-", before))
+        ):
             diff = []  # another text altogether
     return Listing(title, path.name, text, diff)
