@@ -525,7 +525,7 @@ def test_the_page_shows_each_sentinel_at_each_commit_or_why_there_is_none(site, 
     monkeypatch.setattr(site, "RESULTS", tmp_path)
     assert site.sentinels() == "No GPU has measured the sentinels yet."
     cases = ["'a cpu n=2'", "'b cupy n=4'"]
-    measured = {"44bb25f3" + "0" * 32: [1.25, math.nan], "78bc4b5f" + "0" * 32: [2.0, 0.33333]}
+    measured = {"44bb25f3" + "0" * 32: [1.25, math.nan], "78bc4b5f" + "0" * 32: [2000.0, 0.33333]}
     for day, (sha, times) in enumerate(measured.items()):
         heading = {"commit_hash": sha, "date": (9 - day) * 86_400_000, "params": {"gpu": "X", "os": "", "cpu": "Y"}}
         results = {"result_columns": ["result", "params"], "results": {site.SENTINELS: [times, [cases]]}, "version": 2}
@@ -539,7 +539,7 @@ def test_the_page_shows_each_sentinel_at_each_commit_or_why_there_is_none(site, 
         "",
         "| Picoseconds per interaction | `78bc4b5f` | `44bb25f3` |",
         "| --- | --: | --: |",
-        "| a cpu n=2 | 2 | 1.25 |",
+        "| a cpu n=2 | 2,000 | 1.250 |",
         "| b cupy n=4 | 0.3333 |  |",
     ]
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gravbench.asv import results
+from gravbench.report.numbers import number
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / ".asv" / "results"
@@ -102,7 +103,7 @@ def _table(files: list[results.Content]) -> str:
         grid = results.Grid.of_row(file["result_columns"], file["results"][SENTINELS])
         for (case,), cell in grid.cells.items():
             if not math.isnan(cell["result"]):
-                rows.setdefault(case.strip("'"), [""] * len(files))[column] = f"{cell['result']:.4g}"
+                rows.setdefault(case.strip("'"), [""] * len(files))[column] = number(cell["result"])
     environment = "; ".join(f"{name}: {value}" for name, value in files[-1]["params"].items() if value)
     table = [f"| {' | '.join([case, *cells])} |" for case, cells in rows.items()]
     return "\n".join([f"{environment}.", "", *states, "", *table])
