@@ -1,6 +1,7 @@
 """Records as results of asv: every figure arrives, nothing that was there is lost, and asv sees what got slower."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -520,6 +521,37 @@ def site(monkeypatch):
     return history_site
 
 
+def test_the_page_shows_each_sentinel_at_each_commit_or_why_there_is_none(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "RESULTS", tmp_path)
+    assert site.sentinels() == "No GPU has measured the sentinels yet."
+    cases = ["'a cpu n=2'", "'b cupy n=4'"]
+    measured = {"44bb25f3" + "0" * 32: [1.25, math.nan], "78bc4b5f" + "0" * 32: [2000.0, 0.33333]}
+    for day, (sha, times) in enumerate(measured.items()):
+        heading = {"commit_hash": sha, "date": (9 - day) * 86_400_000, "params": {"gpu": "X", "os": "", "cpu": "Y"}}
+        results = {"result_columns": ["result", "params"], "results": {site.SENTINELS: [times, [cases]]}, "version": 2}
+        (tmp_path / "Y").mkdir(exist_ok=True)
+        (tmp_path / "Y" / f"{sha[:8]}-existing.json").write_text(json.dumps(heading | results))
+    assert site.sentinels().splitlines() == [
+        "gpu: X; cpu: Y.",
+        "",
+        f"- `78bc4b5f`, 1970-01-09: {site.STATES['78bc4b5f']}",
+        f"- `44bb25f3`, 1970-01-10: {site.STATES['44bb25f3']}",
+        "",
+        "| Picoseconds per interaction | `78bc4b5f` | `44bb25f3` |",
+        "| --- | --: | --: |",
+        "| a cpu n=2 | 2,000 | 1.250 |",
+        "| b cupy n=4 | 0.3333 |  |",
+    ]
+
+
+def test_the_commits_to_measure_are_commits_of_the_line_that_asv_draws(site):
+    line = subprocess.run(
+        ["git", "rev-list", "--first-parent", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    for commit in site.STATES:
+        assert f"\n{commit}" in line
+
+
 def contents(folder):
     return {str(path.relative_to(folder)): json.loads(path.read_text("utf-8")) for path in folder.rglob("*.json")}
 
@@ -559,7 +591,7 @@ def test_asv_publishes_the_committed_history(site, tmp_path):
 
 
 def test_a_build_without_asv_or_the_whole_history_says_so(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "_git", lambda *words: words[2] == site.commits()[0])
+    monkeypatch.setattr(site, "_git", lambda *words: (words[2] == site.commits()[0], ""))
     assert site.publish(tmp_path).startswith(
         f"this copy of the repository lacks 1 of its {len(site.commits())} commits"
     )

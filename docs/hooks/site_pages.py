@@ -38,6 +38,8 @@ LIVE = "<!-- live page -->"
 """Where a page of the site leads to the one that runs the ladder in a browser."""
 HISTORY = "<!-- history -->"
 """Where a page leads to the site that asv makes of the committed results."""
+SENTINELS = "<!-- sentinels -->"
+"""Where a page has what asv measured of the sentinels."""
 FILES = "files"
 """The folder of the site for files from outside docs/ that a page links to."""
 MOST_BYTES = 2_000_000
@@ -93,7 +95,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     button = f"[Run the ladder on your own GPU]({up}{course_pages.LIVE_PAGE}){{ .md-button .md-button--primary }}"
     text = text.replace(LIVE, button)
     if HISTORY in text:
-        text = text.replace(HISTORY, history_site.sentence(up))
+        text = text.replace(HISTORY, history_site.sentence(up)).replace(SENTINELS, history_site.sentinels())
 
     def lead(link: re.Match[str]) -> str:
         path = outside(page.file.src_uri, link[2])
