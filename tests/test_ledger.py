@@ -566,7 +566,7 @@ def test_a_variant_against_another_and_on_other_architectures():
 @pytest.mark.parametrize(("p", "unroll", "expected"), [(64, 64, True), (64, 32, False), (64, 1, False)])
 def test_a_loop_that_has_only_the_rest_of_a_tile_bounds_nothing(p, unroll, expected):
     """A run on an H100 was faster than the bound of such a loop."""
-    constants = {"P": p, "UNROLL": unroll, "COLUMNS": p, "STAGGER": 0}
+    constants = {"P": p, "UNROLL": unroll}
     source = discover()["tiled"].cuda_source(GRAVITY)
     built = ledger.assemble(source, "tiled", "sm_90", cuda_options(constants, "float32"))
     assert ledger.is_unrolled_whole(built) == expected

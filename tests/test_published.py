@@ -392,7 +392,7 @@ def test_what_is_left_open_is_answered_by_the_fastest():
 def test_a_list_means_any_and_an_axis_the_record_lacks_means_none():
     any_of = figure(over={}, values=None, cells=[{"select": {"p": [128, 256]}, "published": 1.0}])
     assert measured(any_of, [tiled(0.1, p=64), tiled(0.3, p=128)]) == [0.3]
-    assert measured(figure(where={"variant": "tiled", "stagger": 0}), [tiled(0.1, p=64)]) == [None] * 3
+    assert measured(figure(where={"variant": "tiled", "q": 1}), [tiled(0.1, p=64)]) == [None] * 3
 
 
 def test_the_cpu_answers_only_where_it_is_named():
