@@ -449,6 +449,17 @@ def test_the_reads_that_lee_prints_are_judged_by_the_declared_loads():
     assert {name: answer.value for name, answer in found.answers.items()} == {"phase_3": n, "phase_4": n / threads}
 
 
+def test_records_of_tiled_with_its_former_axes_answer_at_the_values_that_it_kept():
+    own = sources.load(sources.find("lee2008"))
+    records = RecordFile(ROOT / "reports" / "h200" / "lee2008").read()
+    assert {one.axes["stagger"] for one in records if one.variant == "tiled"} == {0, 1}
+    judged = published.decisions(own, records)
+    answers = [answer.record for one in judged for answer in one.answers.values() if answer.record]
+    of_tiled = [record.axes for record in answers if record.variant == "tiled"]
+    assert len(of_tiled) >= 3
+    assert {(axes["block_shape"], axes["stagger"]) for axes in of_tiled} == {("1d", 0)}
+
+
 def test_phase_2_of_lee_has_blocks_in_a_line():
     own = sources.load(sources.find("lee2008"))
     cells = [cell for one in own.figures for cell in one.steps() if cell.select["variant"] == "lee_global"]

@@ -332,6 +332,8 @@ def _check(declared: Declaration) -> None:
         raise InputError(
             f"a default for {unknown[0]}, which is not an axis; {nearest(unknown[0], list(declared.axes))}"
         )
+    if kept := [axis for axis in declared.former if axis in declared.axes]:
+        raise InputError(f"{kept[0]} is an axis and a former one; accepted: one of them")
     if wrong := [dtype for dtype in declared.dtypes if dtype not in get_args(Dtype)]:
         raise InputError(f"dtypes has {wrong[0]!r}; accepted: {listed(get_args(Dtype))}")
 
