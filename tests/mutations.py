@@ -496,12 +496,12 @@ MUTATIONS = (
     ),
     # variants
     Mutation(
-        "tiled-last-tile", "variants/all_pairs/tiled.cu", "k < n - begin; ++k", "k < n - begin - 1; ++k",
+        "tiled-last-tile", "variants/all_pairs/tiled.cu", "k < n - first; ++k", "k < n - first - 1; ++k",
         "test_emulated.py", "tiled",
     ),
     Mutation(
         "tiled-numba-barrier", "variants/all_pairs/tiled.py",
-        "            cuda.syncthreads()\n            if n - begin >= P:", "            if n - begin >= P:",
+        "            cuda.syncthreads()\n            if n - first >= P:", "            if n - first >= P:",
         "test_variants.py", "tiled-numba",
     ),
     Mutation(

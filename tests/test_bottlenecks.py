@@ -34,7 +34,7 @@ def records():
 def few(records):
     """Two rungs of the ladder at one n."""
     chosen = [one for one in latest(records) if (one.n, one.toolkit) == (65536, "cupy")]
-    return [next(one for one in chosen if one.variant == name) for name in ("naive", "tiled")]
+    return [next(one for one in chosen if one.variant == name) for name in ("naive", "float4")]
 
 
 def limit(record, part="latency", share=0.416):
@@ -96,7 +96,7 @@ def rendered(records, limits, width=200):
 
 def test_the_report_shows_them_and_says_where_there_are_none(few):
     told = rendered(few, Limits(limits=[limit(few[1])]))
-    (row,) = [line for line in told.splitlines() if line.startswith("tiled ")]
+    (row,) = [line for line in told.splitlines() if line.startswith("float4 ")]
     assert "latency 42 %" in row
     assert "the largest part of the time" in flat(told)
     without = " ".join(rendered(few, Limits()).split())

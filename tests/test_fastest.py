@@ -478,7 +478,7 @@ def test_a_table_is_read_again_where_it_is_another_file(tmp_path, monkeypatch):
     [
         ("variant: tiled", "variant: tield", r"line 10: tield is not a variant; did you mean tiled\?"),
         ("variant: tiled", "variant: tensor", "tensor needs preparation for every call"),
-        ("unroll: 32", "unrol: 32", "line 10: the axes of tiled are p, unroll, block_shape, stagger; create the table"),
+        ("unroll: 32", "unrol: 32", "line 10: the axes of tiled are p, unroll; create the table"),
         ("toolkit: cupy", "toolkit: cpu", "tiled has no kernel for cpu in float32"),
         ("toolkit: cupy", "toolkit: cuda", "measured.toolkit is .* cupy"),
         ("n: [1024]", "n: [1024, 2048]", "error_max and seconds with 2 values each"),

@@ -364,10 +364,10 @@ CUDA_C = {"cupy", "pycuda"}
     [
         ("tiled", ("rsqrtf(value);", "-rsqrtf(value);"), CUDA_C),
         ("tiled", ("rsqrtf(value);", "rsqrtf(value);  // a word"), set()),
-        ("tiled", ("  if (begin + thread < n) tile", "  if (begin + thread <= n) tile"), CUDA_C),
+        ("tiled", ("    tiled(const Body* __restrict__", "    tiled(const Body*"), CUDA_C),
         ("tiled", ("cuda.libdevice.rsqrtf if", "cuda.libdevice.frsqrt_rn if"), {"numba", "mlir"}),
         ("tiled", ("(grid, block or p, own", "(grid, p, own"), {*CUDA_C, "numba", "mlir", "wgpu"}),
-        ("tiled", ("P=p, UNROLL=unroll, COL", "P=2 * p, UNROLL=unroll, COL"), {*CUDA_C, "numba", "mlir", "wgpu"}),
+        ("tiled", ('"tiled", P=p, UNR', '"tiled", P=2 * p, UNR'), {*CUDA_C, "numba", "mlir", "wgpu"}),
         ("tiled", ("return load(array, k) + (", "return load(array, k) + 1 * ("), {"mlir"}),
         ("tiled", ("cycle = min(round(1 / fraction), bodies.n)", "cycle = 1"), set()),
         ("tiled", ('"split", P=p, Q=q', '"split", P=2 * p, Q=q'), set()),
@@ -542,6 +542,7 @@ CHANGED = {
     "tensor",
     "tensor_gpus",
     "tensor_half",
+    "tiled",
 }
 """Variants edited since their records were made."""
 

@@ -70,6 +70,10 @@ WRONG = {
         declared('parent=None, source="", axes={"p": (1,)}, defaults={"p": 1, "pp": 1}'),
         ", line 6: a default for pp, which is not an axis; did you mean p? accepted: p",
     ),
+    "an axis that is also a former one": (
+        declared('parent=None, source="", axes={"p": (1,)}, defaults={"p": 1}, former={"p": 2}'),
+        ", line 6: p is an axis and a former one; accepted: one of them",
+    ),
     "a number type there is not": (
         declared('parent=None, source="", dtypes=("float16",)'),
         ", line 6: dtypes has 'float16'; accepted: float32, float64",

@@ -371,7 +371,7 @@ def test_ones_own_interaction_is_swept_verified_and_recorded(spring, tmp_path):
     )
     sweep = load(str(config))
     assert [case.interaction for case in sweep.cases] == [str(spring), "lennard_jones"]
-    assert sweep.cases[0].label.endswith("block_shape=1d stagger=0 interaction=spring.py")
+    assert sweep.cases[0].label.endswith("unroll=8 interaction=spring.py")
     assert [sweep.flops(case.interaction) for case in sweep.cases] == [29.0, 30.0]
     outcome = stages.run(stages.Job(0, sweep.cases[0], None), stages.Station(), lambda _: None)
     assert outcome.status == "ok", outcome.reason

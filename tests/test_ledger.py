@@ -24,10 +24,13 @@ from gravbench.explain.machine_code import Instruction, Loop, around, innermost,
 from gravbench.explain.occupancy import occupancy
 from gravbench.explain.pipes import ISSUE, PIPES, WORK, is_rsqrt, lanes, passes_of, pipe_of, work_of
 from gravbench.explain.recorded_kernels import asked_of
+from gravbench.explain.shape import shape_of
 from gravbench.explain.source_lines import places
 from gravbench.explain.trip_counts import trips
 from gravbench.explain.waterfall import Part
+from gravbench.explain.work import work_of as work_of_record
 from gravbench.model.interaction_files import find
+from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import discover
 from gravbench.toolkits import nvrtc
@@ -566,7 +569,7 @@ def test_a_variant_against_another_and_on_other_architectures():
 @pytest.mark.parametrize(("p", "unroll", "expected"), [(64, 64, True), (64, 32, False), (64, 1, False)])
 def test_a_loop_that_has_only_the_rest_of_a_tile_bounds_nothing(p, unroll, expected):
     """A run on an H100 was faster than the bound of such a loop."""
-    constants = {"P": p, "UNROLL": unroll, "COLUMNS": p, "STAGGER": 0}
+    constants = {"P": p, "UNROLL": unroll}
     source = discover()["tiled"].cuda_source(GRAVITY)
     built = ledger.assemble(source, "tiled", "sm_90", cuda_options(constants, "float32"))
     assert ledger.is_unrolled_whole(built) == expected
@@ -679,6 +682,22 @@ def test_the_record_of_a_case_is_found(counters):
     ):
         with pytest.raises(InputError, match=answer):
             bars.record_of(replace(tiled, **change), counters, ROOT)
+
+
+@pytest.mark.parametrize(("axes", "known"), [({}, True), ({"stagger": 0}, True), ({"stagger": 1}, False)])
+def test_a_record_with_a_former_axis_is_of_the_kernel_where_that_kept_its_value(counters, axes, known):
+    (tiled,) = of("tiled").asked
+    old = bars.record_of(tiled, counters, ROOT)
+    assert {**old.axes, **discover()["tiled"].former} == old.axes
+    record = old.model_copy(update={"axes": {**tiled.axes, **axes}})
+    if known:
+        assert bars.record_of(tiled, [record], ROOT) is record
+        assert work_of_record(record, "sm_90", shape_of(record)).length > 10
+    else:
+        with pytest.raises(InputError, match="with these axes; accepted: p=256 unroll=32 stagger=1"):
+            bars.record_of(tiled, [record], ROOT)
+        with pytest.raises(UnmodelledError, match="does not have its CUDA C"):
+            work_of_record(record, "sm_90", shape_of(record))
 
 
 def test_a_measured_time_is_divided_among_its_causes(counters, monkeypatch):

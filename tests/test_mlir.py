@@ -163,7 +163,7 @@ def test_its_integrator_and_float64_compile(real):
     constants = {"BODY_STRIDE": 4, "ACCELERATION_STRIDE": 4}
     job = Job(Part("integrate"), "integrate", constants, real, find(GRAVITY), 128, moved)
     assert image(job, "sm_90").code.startswith(b"\x7fELF")
-    constants = {"P": 64, "UNROLL": 8, "COLUMNS": 64, "STAGGER": 1}
+    constants = {"P": 64, "UNROLL": 8}
     launched = (rows, rows, np.int32(64), real(0.1))
     job = Job(VARIANTS["tiled"], "tiled", constants, real, find(GRAVITY), 64, launched)
     assert image(job, "sm_90").code.startswith(b"\x7fELF")

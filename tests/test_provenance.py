@@ -128,6 +128,9 @@ def test_changed_axes_are_those_that_are_not_at_the_defaults_of_the_toolkit() ->
                 if other is not None:
                     changed = here.changed(record(variant.name, toolkit=toolkit, axes={**usual, axis: other}))
                     assert changed == f"{axis}={other}"
+            for axis, kept in variant.former.items():
+                assert not here.changed(record(variant.name, toolkit=toolkit, axes={**usual, axis: kept}))
+                assert here.changed(record(variant.name, toolkit=toolkit, axes={**usual, axis: "x"})) == f"{axis}=x"
 
 
 def test_the_field_survives_a_line_of_json_and_old_records_have_none() -> None:

@@ -392,7 +392,7 @@ def test_what_is_left_open_is_answered_by_the_fastest():
 def test_a_list_means_any_and_an_axis_the_record_lacks_means_none():
     any_of = figure(over={}, values=None, cells=[{"select": {"p": [128, 256]}, "published": 1.0}])
     assert measured(any_of, [tiled(0.1, p=64), tiled(0.3, p=128)]) == [0.3]
-    assert measured(figure(where={"variant": "tiled", "stagger": 0}), [tiled(0.1, p=64)]) == [None] * 3
+    assert measured(figure(where={"variant": "tiled", "q": 1}), [tiled(0.1, p=64)]) == [None] * 3
 
 
 def test_the_cpu_answers_only_where_it_is_named():
@@ -447,6 +447,17 @@ def test_the_reads_that_lee_prints_are_judged_by_the_declared_loads():
     (found,) = [one for one in judged if one.claim.id == "memory_accesses"]
     assert found.verdict == "holds"
     assert {name: answer.value for name, answer in found.answers.items()} == {"phase_3": n, "phase_4": n / threads}
+
+
+def test_records_of_tiled_with_its_former_axes_answer_at_the_values_that_it_kept():
+    own = sources.load(sources.find("lee2008"))
+    records = RecordFile(ROOT / "reports" / "h200" / "lee2008").read()
+    assert {one.axes["stagger"] for one in records if one.variant == "tiled"} == {0, 1}
+    judged = published.decisions(own, records)
+    answers = [answer.record for one in judged for answer in one.answers.values() if answer.record]
+    of_tiled = [record.axes for record in answers if record.variant == "tiled"]
+    assert len(of_tiled) >= 3
+    assert {(axes["block_shape"], axes["stagger"]) for axes in of_tiled} == {("1d", 0)}
 
 
 def test_phase_2_of_lee_has_blocks_in_a_line():

@@ -108,12 +108,19 @@ def test_combinations_that_were_not_measured_are_excluded():
 
 
 def test_blocks_of_two_dimensions_are_two_parameters():
-    square = SWEPT[0].model_copy(update={"axes": SWEPT[0].axes | {"p": 256, "unroll": 8, "block_shape": "16x16"}})
-    space = problem_of([[*SWEPT, square]], Chosen(), discover()).specification
+    (split,) = [r for r in RECORDS if (r.variant, r.n, r.toolkit) == ("split", 65536, "cupy") and r.anchor == 0]
+    wide = split.model_copy(update={"axes": {"p": 128, "q": 4, "unroll": 8}})
+    space = problem_of([[split, wide]], Chosen(), discover()).specification
     names = [one["Name"] for one in space["ConfigurationSpace"]["TuningParameters"]]
-    assert names == ["block_size_x", "block_size_y", "P", "UNROLL"]
+    assert names == ["block_size_x", "block_size_y", "UNROLL"]
     assert space["KernelSpecification"]["LocalSize"] == {"X": "block_size_x", "Y": "block_size_y", "Z": "1"}
-    assert space["KernelSpecification"]["GridDivX"] == ["P"]
+    assert space["KernelSpecification"]["GridDivX"] == ["block_size_x"]
+
+
+def test_records_of_a_kernel_that_is_gone_are_left_out():
+    gone = SWEPT[0].model_copy(update={"axes": SWEPT[0].axes | {"stagger": 1}, "median_seconds": 1e-9})
+    problem = problem_of([[*SWEPT, gone]], Chosen(), discover())
+    assert problem.times == problem_of([SWEPT], Chosen(), discover()).times
 
 
 def test_a_wrong_result_has_no_time():

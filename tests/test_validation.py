@@ -35,7 +35,7 @@ def read(path):
 
 
 FOUND, COMPILER = read(FIGURES / "model.json")
-AT_MOST = 0.057
+AT_MOST = 0.059
 """The median error over all records of direct sums, which it may not exceed."""
 AT_MOST_OF = {"tensor": 0.06, "tensor_gpus": 0.05}
 """The same for variants with matrix products."""

@@ -181,7 +181,7 @@ def test_a_swept_list_keeps_the_combinations_that_can_run(write):
     [
         ("tiled", "cupy", ["p=64", "unroll=3"], "p % unroll == 0"),
         ("tiled", "numba", ["p=96", "unroll=3"], 'toolkit not in ["numba", "mlir"] or 128 % unroll == 0'),
-        ("tiled", "cupy", ["p=96", "block_shape=16x16"], 'block_shape == "1d" or p == 256'),
+        ("lee_global", "cupy", ["p=96", "block_shape=16x16"], 'block_shape == "1d" or p == 256'),
         ("split", "cupy", ["p=96", "q=16"], "p * q <= 1024"),
         ("barnes_hut_classic", "cupy", ["top_levels=5"], "top_levels <= 4 or dim == 2"),
         ("barnes_hut_cpu", "cpu", ["theta=1.3"], "theta <= 1.2 or dim == 2"),

@@ -47,16 +47,16 @@ def record_of(variant: str, n: int) -> Record:
     Raises:
         SystemExit: there is not one record of it.
     """
-    defaults = discover()[variant].defaults
+    known = discover()[variant]
     found = [
         record
         for record in latest(measured()[0])
         if (record.variant, record.n, record.toolkit) == (variant, n, TOOLKIT)
         and (record.bodies, record.dtype, record.timed) == (BODIES, DTYPE, "force")
-        and record.axes == defaults
+        and {**known.usual(), **record.axes} == known.usual()
     ]
     if len(found) != 1:
-        raise SystemExit(f"reports/{RUN} has {len(found)} records of {variant}, n={n}, {defaults}; 1 is needed")
+        raise SystemExit(f"reports/{RUN} has {len(found)} records of {variant}, n={n}, {known.defaults}; 1 is needed")
     return found[0]
 
 

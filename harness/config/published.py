@@ -1,8 +1,8 @@
 """What a source published: its figures, claims and facts, each cell with the record that answers it.
 
 The files are ``configs/published/*.yaml``. A value that the source lost or never gave is null, and ``blank`` says why.
-A selection names a variant, n, axes or settings; a list means any of its values, and what is left open is answered
-by the fastest configuration. Without a toolkit it means any that runs on a GPU.
+A selection names a variant, n, axes or settings; a list means any of its values, null in it a record without that axis,
+and what is left open is answered by the fastest configuration. Without a toolkit it means any that runs on a GPU.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ Unit = Literal[
     "ms per 100 steps by a process of 20",
     "ms per 100 steps by a process of 100",
 ]
-Selection = Mapping[str, Value | list[Value]]
+Selected = Value | list[Value | None]
+Selection = Mapping[str, Selected]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 

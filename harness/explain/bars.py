@@ -71,9 +71,9 @@ def record_of(case: Asked, records: Sequence[Record], folder: Path) -> Record:
     """
     name = case.variant.name
     measured = [record for record in latest(records) if record.variant == name and _can_be_divided(record)]
-    wanted = {**case.variant.complete({}), **case.axes}
     # A record that is older than an axis has what is now its default.
-    same = [record for record in measured if {**case.variant.complete({}), **record.axes} == wanted]
+    usual = case.variant.usual()
+    same = [record for record in measured if {**usual, **record.axes} == {**usual, **case.axes}]
     exact = [record for record in same if (record.n, record.dtype) == (case.n, case.dtype)]
     if exact:
         return exact[0]

@@ -128,7 +128,12 @@ def _of_one_problem(records: Sequence[Record], variants: Mapping[str, Variant]) 
     if names[0] not in variants or any(record.interaction_sha256 for record in compiled):
         raise InputError(f"{names[0]}: a search space needs a variant and an interaction that this checkout has")
     toolkit = Counter(record.toolkit for record in compiled).most_common(1)[0][0]
-    kept = [record for record in compiled if record.toolkit == toolkit and record.status != "skipped"]
+    computes = variants[names[0]].computes
+    kept = [
+        record
+        for record in compiled
+        if record.toolkit == toolkit and record.status != "skipped" and computes(record.axes)
+    ]
     settings = {(record.n, tuple(record.conditions.items()), record.device) for record in kept}
     if len(settings) != 1:
         sizes = sorted({record.n for record in kept})

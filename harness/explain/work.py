@@ -89,7 +89,7 @@ def work_of(record: Record, architecture: str, shape: Shape, kernel: str | None 
         InputError: it cannot be compiled or read here.
     """
     variant = discover().get(record.variant)
-    if variant is None or not variant.has_cuda_c or record.interaction_sha256:
+    if variant is None or not variant.has_cuda_c or not variant.computes(record.axes) or record.interaction_sha256:
         raise UnmodelledError("this checkout does not have its CUDA C")
     interaction = find(record.interaction)
     axes = variant.complete(record.axes)

@@ -141,6 +141,7 @@ class Declaration:
         axes: the values of each axis that are worth sweeping.
         defaults: the default value of each axis.
         defaults_on: by toolkit, the defaults that differ there, because its kernel lacks what the usual ones ask for.
+        former: axes that it once had, with the values that its kernel has kept, for the records of then.
         ranges: for numeric axes, all values that the kernel can be compiled for; without, only those in ``axes``.
         when: which combinations can run, an expression over the axes and ``toolkit``; for a toolkit whose kernel
             ignores an axis, it excludes the other values.
@@ -164,6 +165,7 @@ class Declaration:
     axes: Mapping[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     defaults: Axes = field(default_factory=dict)
     defaults_on: Mapping[str, Axes] = field(default_factory=dict)
+    former: Axes = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
     when: str | None = None
     loads: str | None = None
@@ -222,6 +224,14 @@ class Variant(Declaration):
     def complete(self, axes: Axes) -> dict[str, AxisValue]:
         """Fill the defaults in, in the order the variant declares its axes."""
         return {name: axes.get(name, self.defaults[name]) for name in self.axes}
+
+    def usual(self) -> dict[str, AxisValue]:
+        """Return the defaults, those of ``former`` axes included, which records may have."""
+        return {**self.former, **self.defaults}
+
+    def computes(self, axes: Axes) -> bool:
+        """Tell whether the kernel still computes what a record with these axes is of."""
+        return all(axes.get(name, kept) == kept for name, kept in self.former.items())
 
     def adapted(self, axes: Axes, toolkit: str, chosen: Container[str]) -> dict[str, AxisValue]:
         """Return axes with the defaults of a toolkit, but for those that were ``chosen``."""
@@ -322,6 +332,8 @@ def _check(declared: Declaration) -> None:
         raise InputError(
             f"a default for {unknown[0]}, which is not an axis; {nearest(unknown[0], list(declared.axes))}"
         )
+    if kept := [axis for axis in declared.former if axis in declared.axes]:
+        raise InputError(f"{kept[0]} is an axis and a former one; accepted: one of them")
     if wrong := [dtype for dtype in declared.dtypes if dtype not in get_args(Dtype)]:
         raise InputError(f"dtypes has {wrong[0]!r}; accepted: {listed(get_args(Dtype))}")
 

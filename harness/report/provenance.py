@@ -184,7 +184,7 @@ class Here:
     def changed(self, record: Record) -> str:
         """Write the axes of a record that are not at the defaults of its variant in its toolkit, as far as known."""
         variant = (self._variants or {}).get(record.variant)
-        usual = {**TOLD, **(variant.adapted(variant.defaults, record.toolkit, ()) if variant else {})}
+        usual = {**TOLD, **(variant.adapted(variant.usual(), record.toolkit, ()) if variant else {})}
         return with_axes(record, usual).partition(" ")[2]
 
     def presupposed(self, record: Record) -> str:

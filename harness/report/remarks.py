@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from gravbench.config.published import Cell, Fact, Selection
-from gravbench.model.case import Value
+from gravbench.config.published import Cell, Fact, Selected, Selection
 from gravbench.model.quantities import BRIEF
 from gravbench.report import published
 from gravbench.report.names import Names, count, joined
@@ -39,7 +38,7 @@ def words(selection: Selection, leave_out: Iterable[str] = ()) -> str:
     return " ".join(str(value) if name == "variant" else f"{name}={_any(value)}" for name, value in kept.items())
 
 
-def _any(value: Value | list[Value]) -> str:
+def _any(value: Selected) -> str:
     return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
@@ -59,7 +58,7 @@ def step_names(comparison: Comparison) -> list[str]:
     return [" ".join(filter(None, pair)) for pair in zip(named, sizes, strict=True)]
 
 
-def shared_by(cells: Sequence[Cell]) -> dict[str, Value | list[Value]]:
+def shared_by(cells: Sequence[Cell]) -> dict[str, Selected]:
     """Return the selections that all cells share."""
     return {
         name: value for name, value in cells[0].select.items() if all(cell.select.get(name) == value for cell in cells)

@@ -2,8 +2,7 @@
 //
 // As tiled.cu. The tile has two indices, the second of which is a constant in the unrolled text: WGSL checks every index
 // that is none, which costs as much here once per UNROLL bodies. The last tile is rarely full; the kernel counts its
-// bodies instead of filling it up, because not every interaction has a body that adds nothing. STAGGER 1: each block
-// begins at another tile.
+// bodies instead of filling it up, because not every interaction has a body that adds nothing.
 //
 // Global loads per body: n / P, of one row each (gravity: 16 bytes). bodies[i]: what the interaction reads of a body
 // (gravity: x, y, z, mass); accelerations[i]: its sums; n rows each. first_block: the number of the first block of this
@@ -30,28 +29,20 @@ fn tiled(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) l
     let block = numbers.first_block + i32(group.x);
     let i = block * P + thread;
     let own = body_of(bodies[min(i, n - 1)]);
-    let up_to = (n + P - 1) / P * P;
     var sums = Sums();
     for (var first = 0; first < n; first += P) {
-        var begin = first;
-        if STAGGER == 1 {
-            begin += block * P;
-            if begin >= up_to {
-                begin -= up_to;
-            }
-        }
-        if begin + thread < n {
-            tile[thread / UNROLL][thread % UNROLL] = bodies[begin + thread];
+        if first + thread < n {
+            tile[thread / UNROLL][thread % UNROLL] = bodies[first + thread];
         }
         workgroupBarrier();
-        if n - begin >= P {
+        if n - first >= P {
             for (var turn = 0; turn < P / UNROLL; turn++) {
                 for (var step = 0; step < UNROLL; step++) {  // unrolled
                     sums = interact(sums, own, body_of(tile[turn][step]), eps2);
                 }
             }
         } else {
-            for (var k = 0; k < n - begin; k++) {
+            for (var k = 0; k < n - first; k++) {
                 sums = interact(sums, own, body_of(tile[k / UNROLL][k % UNROLL]), eps2);
             }
         }
