@@ -36,7 +36,9 @@ ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 SOURCES = ("3dgep", "Bodin 2026", "GPU Gems 3", "Hamada & Iitaka 2007", "Lee 2008")
 """The published sources, as the variants name them."""
 NOT_IN_SOURCES = {
-    **dict.fromkeys(("naive", "float4", "approximate_global", "approximate_tiled"), "the path lee2008 has them"),
+    **dict.fromkeys(
+        ("naive", "float4", "approximate_global", "approximate_tiled", "staggered"), "the path lee2008 has them"
+    ),
     "numpy_direct": "a formula, which the source times in no program",
     "numba_symmetric": "a technique that the source names, with the time of a program that also uses others",
 }

@@ -457,15 +457,17 @@ def test_numpy_arrays_give_what_cupy_arrays_give(n, options, dtype, need_toolkit
     for _ in range(3):
         result, used = force(position, mass, **options)
         assert isinstance(result, np.ndarray)
-        results.append((result, result.copy(), used.milliseconds))
+        results.append((result, result.copy(), used))
         position = position[::-1]
     for result, copy, _ in results:
         assert_array_equal(result, copy)
     there, _ = force(cupy.asarray(position[::-1]), cupy.asarray(mass), **options)
     # They need not be the same choice: on a device, masses count as unequal.
     assert np.median(relative_errors(there.get(), results[0][0])) < 1e-3
-    assert set(results[2][2]) >= {"choosing", "copying to the device", "evaluation", "copying back"}
-    assert "preparing" not in results[2][2]
+    last = results[2][2]
+    assert set(last.milliseconds) >= {"choosing", "copying to the device", "evaluation", "copying back"}
+    # A sample of the same bodies can refute what another one did not.
+    assert "preparing" not in last.milliseconds or last.refuted
 
 
 @pytest.mark.gpu

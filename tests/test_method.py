@@ -46,7 +46,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "measuring/stages.py": "7091f309",
         "measuring/step.py": "c9822f1b",
         "measuring/timed.py": "4902d862",
-        "verifying/verify.py": "72743c68",
+        "verifying/verify.py": "ba8a9615",
         "model/bodies.py": "4b35985e",
         "model/bodies_readers.py": "101da01b",
         "model/derived.py": "7c6097ef",

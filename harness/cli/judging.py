@@ -191,7 +191,7 @@ def _fails(comparisons: Sequence[Comparison], question: FailOn) -> bool:
 
 def defaults_of(variants: Mapping[str, Variant]) -> dict[str, Mapping[str, AxisValue]]:
     """Return the defaults of the axes of each variant."""
-    return {name: variant.defaults for name, variant in variants.items()}
+    return {name: variant.usual() for name, variant in variants.items()}
 
 
 ConsideredDevice = Annotated[

@@ -51,7 +51,7 @@ QUICK = 0.1
 AFTER_TIMING = "right until it was timed, but not in one of the launches after that: "
 MANY = 110
 """Launches in a row that are judged after all samples, so that one wrong in a hundred shows."""
-MANY_SECONDS, MANY_SECONDS_OF_FEW = 0.02, 0.3
+MANY_SECONDS, MANY_SECONDS_OF_FEW = 0.01, 0.3
 """After which no more of them follow; of up to ``ALL_ROWS_UP_TO`` bodies there is more time."""
 WORTH_COPYING = 4
 """Launches that have to fit into this time for a copy of what is right on the device to save any."""

@@ -26,12 +26,9 @@ THETA = Range(0.05, 1.4, f"{_ROUNDING}; above, no more cells are accepted than a
 THETA_OF_WIDTH = Range(0.05, 2.0, f"{_ROUNDING}; above, bodies accept most cells that contain them")
 """Where the width of a cell over the distance of its centre of mass decides alone."""
 
-RMS = {2: 0.45, 3: 0.12}
+RMS = {2: 0.45, 3: 0.08}
 MAX = {2: 15.0, 3: 2.5}
-"""Tolerance divided by theta^2, in the plane and in space: up to six times the largest error of a sphere.
-
-Bodies on a line have the largest errors, because those of all cells point the same way: an rms of 0.09 theta^2.
-"""
+"""Tolerance divided by theta^2, in the plane and in space: up to four times the largest error measured."""
 
 
 def tolerance(theta, dim=3):
