@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from gravbench.toolkits.devices import gpus
 
 # What a started process compiled of gravbench is kept for those after it: to compile it again costs half of a start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# The same of the tests, whose assertions take pytest longer to rewrite than to import.
+sys.dont_write_bytecode = False
 
 # What a shell starts in the background ignores these, and so would every run that a test stops by them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
