@@ -3,7 +3,7 @@
 Its one argument is a request (see ``confined.py``), as hexadecimal digits of what ``marshal`` writes. Three processes
 follow each other: the first makes the namespaces, the second is the first process of the new pid namespace and enforces
 the wall-clock limit, the third limits itself and becomes the command. Whatever the command leaves behind ends with the
-second. How the command ended is written to the pipe ``request["report"]`` as a dictionary in Python's notation, which is
+second. How the command ended is written to the pipe ``request["report"]`` as a dictionary of Python, which is
 ``{"failed": sentence}`` where a measure fails. As each compilation and each launch starts it, it imports little.
 """
 
