@@ -1,5 +1,6 @@
 """What all tests share: the simulator where there is no GPU, and the rule for tests that need one."""
 
+import gc
 import os
 import signal
 import sys
@@ -27,6 +28,9 @@ from gravbench.toolkits.devices import gpus
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # The same of the tests, whose assertions take pytest longer to rewrite than to import.
 sys.dont_write_bytecode = False
+
+# What is collected stays to the end: to search it for garbage takes a quarter of the collection.
+gc.disable()
 
 # What a shell starts in the background ignores these, and so would every run that a test stops by them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -156,6 +160,8 @@ def _shared(test: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    gc.freeze()
+    gc.enable()
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker(pytest.mark.slow)

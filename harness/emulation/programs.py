@@ -195,7 +195,7 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
     runtime = _runtime()
     folder = _new_folder()
     try:
-        options = [*KERNEL_OPTIONS, "-include", runtime / HEADERS]
+        options = [*KERNEL_OPTIONS, "-include", str(runtime / HEADERS)]
         made = compile_host(_text(source, defines, kernels), options, folder, readable=[runtime])
         made = made.rename(folder / "kernels.o")
         _check_symbols(made, source)
