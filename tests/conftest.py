@@ -147,6 +147,11 @@ TOGETHER = (
     "test_noise.py",
     "test_architecture.py",
     "test_ledger.py",
+    "test_learning.py",
+    "test_live.py",
+    "test_live_exercises.py",
+    "test_foreign_toolkit.py",
+    "test_docs.py",
 )
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 
@@ -212,20 +217,23 @@ def _committed_records_read_once() -> Iterator[None]:
     read = RecordFile._numbered
     kept: dict[object, tuple[list[tuple[int, Record]], list[str]]] = {}
 
-    def numbered(self: RecordFile, pass_over: Callable[[str], object], **options: bool) -> Iterator[tuple[int, Record]]:
-        path = self.path.resolve()
-        if not path.is_relative_to(ROOT / "reports") or not path.is_file():
-            yield from read(self, pass_over, **options)
-            return
-        facts = path.stat()
-        key = path, facts.st_mtime_ns, facts.st_size, *sorted(options.items())
+    def copies(
+        of: RecordFile, key: object, pass_over: Callable[[str], object], options: dict[str, bool]
+    ) -> Iterator[tuple[int, Record]]:
         if key not in kept:
             sentences: list[str] = []
-            kept[key] = list(read(self, sentences.append, **options)), sentences
+            kept[key] = list(read(of, sentences.append, **options)), sentences
         records, sentences = kept[key]
         for sentence in sentences:
             pass_over(sentence)
         yield from ((number, record.model_copy()) for number, record in records)
+
+    def numbered(self: RecordFile, pass_over: Callable[[str], object], **options: bool) -> Iterator[tuple[int, Record]]:
+        path = self.path.resolve()
+        if not path.is_relative_to(ROOT / "reports") or not path.is_file():
+            return read(self, pass_over, **options)
+        facts = path.stat()
+        return copies(self, (path, facts.st_mtime_ns, facts.st_size, *sorted(options.items())), pass_over, options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RecordFile, "_numbered", numbered)
