@@ -148,8 +148,7 @@ TOGETHER = (
     "test_architecture.py",
     "test_ledger.py",
     "test_learning.py",
-    "test_live.py",
-    "test_live_exercises.py",
+    "test_live",
     "test_foreign_toolkit.py",
     "test_docs.py",
 )
