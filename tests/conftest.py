@@ -1,7 +1,9 @@
 """What all tests share: the simulator where there is no GPU, and the rule for tests that need one."""
 
+import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +20,18 @@ from gravbench.errors import InputError
 from gravbench.model import derived
 from gravbench.model.bodies import Bodies
 from gravbench.model.record import Record
+from gravbench.model.runs import RecordFile
 from gravbench.model.statistics import ends
 from gravbench.toolkits import compile_cache
 from gravbench.toolkits.devices import gpus
 
 # What a started process compiled of gravbench is kept for those after it: to compile it again costs half of a start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# The same of the tests, whose assertions take pytest longer to rewrite than to import.
+sys.dont_write_bytecode = False
+
+# What is collected stays to the end: to search it for garbage takes a quarter of the collection.
+gc.disable()
 
 # What a shell starts in the background ignores these, and so would every run that a test stops by them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -139,6 +147,10 @@ TOGETHER = (
     "test_noise.py",
     "test_architecture.py",
     "test_ledger.py",
+    "test_learning.py",
+    "test_live",
+    "test_foreign_toolkit.py",
+    "test_docs.py",
 )
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 
@@ -153,6 +165,8 @@ def _shared(test: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    gc.freeze()
+    gc.enable()
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker(pytest.mark.slow)
@@ -193,6 +207,35 @@ def _state_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     """Keep what commands remember of folders away from what the person who runs the tests has there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _committed_records_read_once() -> Iterator[None]:
+    """Let all tests share the records of the committed runs: to read one takes 0.1 ms, to copy it a twentieth."""
+    read = RecordFile._numbered
+    kept: dict[object, tuple[list[tuple[int, Record]], list[str]]] = {}
+
+    def copies(
+        of: RecordFile, key: object, pass_over: Callable[[str], object], options: dict[str, bool]
+    ) -> Iterator[tuple[int, Record]]:
+        if key not in kept:
+            sentences: list[str] = []
+            kept[key] = list(read(of, sentences.append, **options)), sentences
+        records, sentences = kept[key]
+        for sentence in sentences:
+            pass_over(sentence)
+        yield from ((number, record.model_copy()) for number, record in records)
+
+    def numbered(self: RecordFile, pass_over: Callable[[str], object], **options: bool) -> Iterator[tuple[int, Record]]:
+        path = self.path.resolve()
+        if not path.is_relative_to(ROOT / "reports") or not path.is_file():
+            return read(self, pass_over, **options)
+        facts = path.stat()
+        return copies(self, (path, facts.st_mtime_ns, facts.st_size, *sorted(options.items())), pass_over, options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordFile, "_numbered", numbered)
         yield
 
 

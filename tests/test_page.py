@@ -609,6 +609,13 @@ def test_every_chart_is_valid_vega_lite():
     check_vega_lite(charts.dressed(drawn[0].spec, title="alone"))
 
 
+def test_a_chart_has_all_data_that_it_names():
+    spec = charts.predicted([{"variant": "naive", "ratio": 1.2}], {"naive": 1.2})
+    named = set(re.findall(r'"data": {"name": "([^"]*)"', json.dumps(spec)))
+    assert len(named) == 2, "the rows, and the ratio of a right prediction"
+    assert named == spec["datasets"].keys()
+
+
 @lru_cache
 def vega_lite():
     """Return what checks a chart; altair's own function copies the whole schema for each."""

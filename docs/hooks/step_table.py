@@ -7,14 +7,15 @@ with all axes at their defaults; the costs are those of ``gravbench explain ledg
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gravbench.cli.explaining import asked_for
+from gravbench.explain.explained import explain
+from gravbench.explain.printed import as_json
 from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile, latest
 from gravbench.model.variant import discover
@@ -65,10 +66,10 @@ def ledger(variant: str) -> dict[str, Any]:
     """Return the ledger of a variant, as ``gravbench explain ledger`` prints it for programs.
 
     Raises:
-        CalledProcessError: the command fails.
+        InputError: NVRTC or nvdisasm is missing.
     """
-    words = [sys.executable, "-m", "gravbench", "explain", "ledger", variant, "--json"]
-    return dict(json.loads(subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout))
+    asked = asked_for(discover(), variant, [], 65536, DTYPE)
+    return as_json(explain([asked], ["sm_90"]))
 
 
 def cells(variant: str, sizes: Sequence[int]) -> list[str]:

@@ -10,6 +10,7 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import simpleeval
@@ -19,6 +20,8 @@ from gravbench.config.limits import MOST_IN_CONDITION
 from gravbench.errors import InputError, nearest
 
 ACCEPTED = "names, numbers, texts, and, or, not, in, comparisons and + - * / // %"
+MOST_KEPT = 4096
+"""Results that a condition remembers."""
 
 _SYNTAX = (
     *(ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub),
@@ -85,6 +88,8 @@ class Condition:
             if not (isinstance(part, ast.Constant) and part.value is True):
                 self._parts.append((part, used, ast.get_source_segment(text.strip(), part) or text))
         self._evaluator = simpleeval.EvalWithCompoundTypes(operators=_OPERATORS, functions={})
+        # Many points of a sweep share the values of the few names in a part.
+        self._is_true = lru_cache(maxsize=MOST_KEPT, typed=True)(self._computed)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         """Say whether the condition is true of ``values``.
@@ -100,19 +105,26 @@ class Condition:
         Raises:
             InputError: a part is neither true nor false, or cannot be computed.
         """
-        for part, used, written in self._parts:
-            if not used <= values.keys():
-                continue
-            self._evaluator.names = {name: values[name] for name in used}
-            try:
-                result = self._evaluator.eval(self.text, previously_parsed=part)
-            except (simpleeval.InvalidExpression, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-                raise InputError(f"{self._begin} cannot be computed{self._given()}: {error}") from error
-            if not isinstance(result, bool):
-                raise InputError(f"{self._begin} gives {shown(result)}{self._given()}; accepted: true or false")
-            if not result:
+        for place, (_, used, written) in enumerate(self._parts):
+            if used <= values.keys() and not self._is_true(place, *(values[name] for name in used)):
                 return written
         return None
+
+    def _computed(self, place: int, *values: Any) -> bool:
+        """Compute a part of the values of its names.
+
+        Raises:
+            InputError: see ``broken``.
+        """
+        part, used, _ = self._parts[place]
+        self._evaluator.names = dict(zip(used, values, strict=True))
+        try:
+            result = self._evaluator.eval(self.text, previously_parsed=part)
+        except (simpleeval.InvalidExpression, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise InputError(f"{self._begin} cannot be computed{self._given()}: {error}") from error
+        if not isinstance(result, bool):
+            raise InputError(f"{self._begin} gives {shown(result)}{self._given()}; accepted: true or false")
+        return result
 
     def names_in(self, written: str) -> set[str]:
         """Return the names in a part that ``broken`` returned."""

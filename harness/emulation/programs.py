@@ -23,10 +23,12 @@ INLINED = (
     "--param=inline-unit-growth=10000", "--param=large-function-growth=10000", "--param=inline-min-speedup=0",
 )  # fmt: skip
 """What is passed by value to a function of its own is read without a check."""
+HEADERS = "kernels.hpp"
+"""What every kernel includes, compiled once."""
 KERNEL_OPTIONS = (
     "-std=c++20", "-O1", *INLINED, "-g1", "-w", "-fpermissive", "-c", "-fno-pie", "-fno-exceptions", "-fno-rtti",
     "-fno-threadsafe-statics", "-fno-stack-protector", "-ftls-model=local-exec", "-fmax-errors=3", "-fsanitize=thread",
-    "--param=tsan-instrument-func-entry-exit=0", f"-I{HERE}", "-include", "device.hpp", "-include", "kernels.hpp",
+    "--param=tsan-instrument-func-entry-exit=0",
 )  # fmt: skip
 """Permissive as compilers of CUDA C are; no optimization that duplicates barriers or removes what others could see."""
 POISONED = ("asm", "__asm", "__asm__", "no_sanitize", "__no_sanitize__", "no_sanitize_thread", "__no_sanitize_thread__")
@@ -193,7 +195,8 @@ def program_of(source: str, defines: tuple[tuple[str, str], ...], kernels: tuple
     runtime = _runtime()
     folder = _new_folder()
     try:
-        made = compile_host(_text(source, defines, kernels), KERNEL_OPTIONS, folder, readable=[HERE])
+        options = [*KERNEL_OPTIONS, "-include", str(runtime / HEADERS)]
+        made = compile_host(_text(source, defines, kernels), options, folder, readable=[runtime])
         made = made.rename(folder / "kernels.o")
         _check_symbols(made, source)
         run_tool("objcopy", [*SEPARATED, made], folder)
@@ -284,7 +287,7 @@ def _new_folder() -> Path:
 
 @cache
 def _runtime() -> Path:
-    """Return a folder with what is linked to all kernels, compiled once."""
+    """Return a folder with what all kernels include and are linked to, compiled once."""
     folder = _new_folder()
     options = ["-std=c++20", "-O2", "-w", "-c", "-fno-pie", "-ftls-model=local-exec", f"-I{HERE}"]
     for name, text in (
@@ -293,6 +296,9 @@ def _runtime() -> Path:
         ("last", '#include "marks.cpp"\n'),
     ):
         compile_host(text, options, folder, readable=[HERE]).rename(folder / f"{name}.o")
+    for name in (HEADERS, "device.hpp"):
+        shutil.copy(HERE / name, folder)
+    run_tool("g++", [beside(), *KERNEL_OPTIONS, "-x", "c++-header", HEADERS], folder)
     return folder
 
 

@@ -5,6 +5,7 @@ None of them needs a GPU.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ from gravbench.errors import InputError, few, listed, shortened
 from gravbench.explain.machine_code import Code, NoKernelError, parse
 from gravbench.model.compiler_log import sentences
 from gravbench.model.stem_code import CUDA_C
-from gravbench.toolkits import nvrtc
+from gravbench.toolkits import binaries, nvrtc
 
 INSTALL = "install it with: pip install 'gravbench[explain]'"
 NO_NVRTC = f"explain needs NVRTC and its Python bindings; {INSTALL}"
@@ -103,18 +104,36 @@ def disassembled(made: Compiled, kernel: str) -> Assembled:
 
 
 def listing(made: Compiled, *options: str) -> str:
-    """Print machine code as nvdisasm does with these options.
+    """Print machine code as nvdisasm does with these options; what it printed once is kept.
 
     Raises:
         InputError: nvdisasm is missing, or refuses the machine code.
     """
+    program = disassembler()
+    key = ["listing", _version(program), *options, hashlib.sha256(made.image).hexdigest()]
+    kept, _ = binaries.binary(key, lambda: (_listed(program, made, options), ""))
+    return kept.code.decode()
+
+
+@cache
+def _version(program: str) -> str:
+    """Return what nvdisasm says of itself."""
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def _listed(program: str, made: Compiled, options: Sequence[str]) -> bytes:
+    """Call nvdisasm, which takes a quarter of a second before it reads a file.
+
+    Raises:
+        InputError: it refuses the machine code.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(made.image)
-        command = [disassembler(), "-c", *options, str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run([program, "-c", *options, str(path)], capture_output=True, check=False)
     if done.returncode:
-        raise InputError(f"nvdisasm refused the machine code for {made.architecture}: {done.stderr.strip()[:300]}")
+        reason = done.stderr.decode(errors="replace").strip()[:300]
+        raise InputError(f"nvdisasm refused the machine code for {made.architecture}: {reason}")
     return done.stdout
 
 

@@ -324,7 +324,11 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
     if not claim.holds or len(points) < len(answers):
         return Decision(claim, "cannot be tested", answers)
     asked_for = condition(claim, f"claim {claim.id}")
-    verdicts = {asked_for.holds(dict(zip(answers, chosen, strict=True))) for chosen in product(*points)}
+    verdicts: set[bool] = set()
+    for chosen in product(*points):
+        verdicts.add(asked_for.holds(dict(zip(answers, chosen, strict=True))))
+        if len(verdicts) > 1:
+            break
     return Decision(
         claim, "undecided" if len(verdicts) > 1 else "holds" if verdicts == {True} else "does not hold", answers
     )
@@ -343,10 +347,13 @@ def ratio_words(decision: Decision) -> str:
 
 def fits(selection: Selection, case: Case) -> bool:
     """Tell whether a case or its record is one that a selection means: gravity's, where it names no interaction."""
-    for name, wanted in {"interaction": PARTS["interaction"].usual, **selection}.items():
-        if case.part(name) not in (wanted if isinstance(wanted, list) else [wanted]):
+    if _on_cpu(selection) != (case.toolkit == CPU):
+        return False
+    for name, wanted in selection.items():
+        part = case.part(name)
+        if part not in wanted if isinstance(wanted, list) else part != wanted:
             return False
-    return _on_cpu(selection) == (case.toolkit == CPU)
+    return "interaction" in selection or case.part("interaction") == PARTS["interaction"].usual
 
 
 def _column(record: Record) -> Column:

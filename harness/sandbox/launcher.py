@@ -1,24 +1,29 @@
 """Confine this process, then become a command: a program for a fresh interpreter, which imports nothing of gravbench.
 
-Its one argument is a request in JSON (see ``confined.py``). Three processes follow each other: the first makes the
-namespaces, the second is the first process of the new pid namespace and enforces the wall-clock limit, the third
-limits itself and becomes the command. Whatever the command leaves behind ends with the second. How the command ended
-is written to the pipe ``request["report"]`` as one JSON object, or ``{"failed": sentence}`` where a measure fails.
+Its one argument is a request (see ``confined.py``), as hexadecimal digits of what ``marshal`` writes. Three processes
+follow each other: the first makes the namespaces, the second is the first process of the new pid namespace and enforces
+the wall-clock limit, the third limits itself and becomes the command. Whatever the command leaves behind ends with the
+second. How the command ended is written to the pipe ``request["report"]`` as a dictionary of Python, which is
+``{"failed": sentence}`` where a measure fails. As each compilation and each launch starts it, it imports little.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import marshal
 import os
-import platform
 import resource
 import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    Request = dict[str, Any]
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -30,8 +35,6 @@ READ_ONLY, NO_SUID, NO_DEVICES, RECURSIVE, AT_FDCWD = 1, 2, 4, 0x8000, -100
 PARENT_DEATH, NO_NEW_PRIVILEGES, DROP_BOUND, SET_SECCOMP = 1, 38, 24, 22
 INSIDE = 65534
 """The user and group that the command sees itself as: without capabilities once it runs."""
-
-Request = dict[str, Any]
 
 # Numbers of system calls: x86-64, AArch64. None: the machine has no such call.
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -80,7 +83,7 @@ def system_call(number: int, *arguments: Any, what: str) -> int:
 
 def numbers_of(table: Mapping[str, tuple[int, int | None]]) -> list[int]:
     """Return the numbers that the system calls of a table have on this machine."""
-    place, _ = MACHINES[platform.machine()]
+    place, _ = MACHINES[os.uname().machine]
     numbers = [both[place] for both in table.values()]
     return [number for number in numbers if number is not None]
 
@@ -119,7 +122,7 @@ def change_root(root: str, readable: Iterable[str], writable: str | None) -> Non
             os.symlink(target, root + path)
     set_attributes(root, READ_ONLY | NO_SUID | NO_DEVICES, 0)
     os.chdir(root)
-    pivot_root = (155, 41)[MACHINES[platform.machine()][0]]
+    pivot_root = (155, 41)[MACHINES[os.uname().machine][0]]
     system_call(pivot_root, b".", b".", what="pivot_root")
     call("umount2", ".", MNT_DETACH)
     os.chdir("/")
@@ -185,7 +188,7 @@ def restrict_calls(several: bool, threads: bool, program: int) -> None:
     A single process may start ``threads`` or not; ``program`` is the address of the path that it executes once: any
     other ends it.
     """
-    place, architecture = MACHINES[platform.machine()]
+    place, architecture = MACHINES[os.uname().machine]
     rules = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, architecture), (RETURN, 0, 0, KILL), (LOAD, 0, 0, 0)]
     # Calls of the x32 interface have other numbers.
     rules += [(AT_LEAST, 0, 1, 0x40000000), (RETURN, 0, 0, KILL)]
@@ -290,8 +293,13 @@ def attempt(request: Request, step: Callable[[Request], None]) -> None:
     try:
         step(request)
     except OSError as error:
-        os.write(request["report"], json.dumps({"failed": error.strerror or str(error)}).encode())
+        report(request, {"failed": error.strerror or str(error)})
         os._exit(1)
+
+
+def report(request: Request, facts: Mapping[str, str | int | bool | None]) -> None:
+    """Write how the command ended, or what failed."""
+    os.write(request["report"], f"{facts!r}\n".encode())
 
 
 def run(request: Request) -> None:
@@ -299,13 +307,12 @@ def run(request: Request) -> None:
     call("prctl", PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
     if "namespaces" in request["measures"]:
         change_root(request["root"], request["readable"], request["writable"])
-    ended = supervise(request)
-    os.write(request["report"], json.dumps(ended).encode())
+    report(request, supervise(request))
 
 
 def main() -> None:
     """Do what the request asks for."""
-    request = json.loads(sys.argv[1])
+    request = marshal.loads(bytes.fromhex(sys.argv[1]))
     os.set_inheritable(request["report"], False)
     os.umask(0o077)
     if "namespaces" not in request["measures"]:
@@ -318,7 +325,3 @@ def main() -> None:
         attempt(request, run)
         os._exit(0)
     os.waitpid(first, 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -96,7 +96,7 @@ def ladder(rows: Sequence[Row]) -> Spec:
         # From edge to edge: without a place on the axis it is as wide as the view.
         edges = base.transform_filter("datum.open").mark_rule(strokeWidth=1, strokeDash=[3, 3], yOffset=9)
         intervals = alt.layer(intervals, edges)
-    return _with(placed, _spec(alt.layer(drawn, intervals, labels, height=max(60, 15 * len(places)))))
+    return _with(placed, _layers(drawn, intervals, labels, height=max(60, 15 * len(places))))
 
 
 @debug_mode(arg=False)
@@ -120,8 +120,8 @@ def over_n(rows: Sequence[Row], variants: list[str], views: list[str]) -> Spec:
     points = _points(base, rows, area=55, opacity=1, y=time, **_signs("variant", variants, "shape"))
     before = base.mark_text(align="right", dx=-8, dy=-8).encode(y=time, text=alt.Text("name before:N"))
     after = base.mark_text(align="left", dx=8, dy=-8).encode(y=time, text=alt.Text("name after:N"))
-    layers = alt.layer(band, fastest, lines, points, before, after, height=OVER_N_HEIGHT)
-    return _with(rows, _spec(layers, chosen))
+    layers = (band, fastest, lines, points, before, after)
+    return _with(rows, _layers(*layers, height=OVER_N_HEIGHT, param=chosen))
 
 
 @debug_mode(arg=False)
@@ -147,7 +147,7 @@ def _heat_map(x: str, y: str, across: Sequence[Any], down: Sequence[Any], sizes:
     cells = base.mark_rect().encode(color=alt.Color("relative:Q", title="of the fastest", scale=scale, legend=legend))
     dark = alt.condition("datum.relative > 0.55", alt.value("black"), alt.value("white"))
     labels = base.mark_text(fontSize=12).encode(text=alt.Text("label:N"), color=dark)
-    return _spec(alt.layer(cells, labels, height=max(90, 38 * len(down))), at)
+    return _layers(cells, labels, height=max(90, 38 * len(down)), param=at)
 
 
 @debug_mode(arg=False)
@@ -193,7 +193,7 @@ def accuracy(rows: Sequence[Row], variants: list[str], sizes: list[int], shown: 
     )
     before = on_it.mark_text(align="right", dx=-7, dy=-9).encode(text=alt.Text("name before:N"))
     after = on_it.mark_text(align="left", dx=7, dy=-9).encode(text=alt.Text("name after:N"))
-    return _with(rows, _spec(alt.layer(front, points, before, after, height=ACCURACY_HEIGHT), at))
+    return _with(rows, _layers(front, points, before, after, height=ACCURACY_HEIGHT, param=at))
 
 
 @debug_mode(arg=False)
@@ -212,7 +212,7 @@ def stages(rows: Sequence[Row], names: list[str], sizes: list[str]) -> Spec:
     labels = wide.mark_text(color="white", fontWeight="bold", fontSize=11).encode(
         x=alt.X("middle:Q"), text=alt.Text("stage:N")
     )
-    return _with(rows, _spec(alt.layer(bars, labels, height=max(80, 34 * len(sizes)))))
+    return _with(rows, _layers(bars, labels, height=max(80, 34 * len(sizes))))
 
 
 @debug_mode(arg=False)
@@ -229,7 +229,7 @@ def thetas(rows: Sequence[Row]) -> Spec:
     )
     points = _points(base, rows, area=55, opacity=1, **_signs("kind", kinds, "color", "shape", title="error"))
     labels = base.mark_text(dy=-11).encode(text=alt.Text("name:N"))
-    return _with(rows, _spec(alt.layer(lines, points, labels, height=320)))
+    return _with(rows, _layers(lines, points, labels, height=320))
 
 
 @debug_mode(arg=False)
@@ -260,7 +260,7 @@ def arena(rows: Sequence[Row], methods: list[str]) -> Spec:
     before = base.mark_text(align="right", dx=-9, dy=-7, fontWeight="bold").encode(text=alt.Text("name before:N"))
     after = base.mark_text(align="left", dx=9, dy=-8, fontWeight="bold").encode(text=alt.Text("name after:N"))
     below = base.mark_text(align="right", dx=-9, dy=8, fontWeight="bold").encode(text=alt.Text("name below:N"))
-    return _with(rows, _spec(alt.layer(front, lines, points, before, after, below, settings, height=ARENA_HEIGHT)))
+    return _with(rows, _layers(front, lines, points, before, after, below, settings, height=ARENA_HEIGHT))
 
 
 @debug_mode(arg=False)
@@ -280,7 +280,7 @@ def published(rows: Sequence[Row], steps: list[str]) -> Spec:
         size=alt.condition("datum.kind == 'published'", alt.value(170), alt.value(45)),
         tooltip=_tooltip("step", "kind", "value", "relative"),
     )
-    return _with(rows, _spec(alt.layer(lines, points, height=max(70, 21 * len(steps)))))
+    return _with(rows, _layers(lines, points, height=max(70, 21 * len(steps))))
 
 
 @debug_mode(arg=False)
@@ -297,7 +297,7 @@ def efforts(rows: Sequence[Row], contests: list[str], strategies: list[str]) -> 
         x=x, **_signs("strategy", strategies, "color", "shape")
     )
     height = max(80, (14 * len(strategies) + 12) * len(contests))
-    return _with(rows, _spec(alt.layer(lines, points, height=height)))
+    return _with(rows, _layers(lines, points, height=height))
 
 
 @debug_mode(arg=False)
@@ -340,9 +340,19 @@ def _spec(chart: Any, param: Any = None) -> Spec:
     return made
 
 
+def _layers(*charts: Any, height: int, param: Any = None) -> Spec:
+    """Draw charts of the same rows upon each other; ``alt.layer`` would copy every part of each of them four times."""
+    layers = [_spec(chart) for chart in charts]
+    schema, data = layers[0]["$schema"], layers[0]["data"]
+    for layer in layers:
+        del layer["$schema"], layer["data"]
+    chosen = {} if param is None else {"params": [param.param.to_dict()]}
+    return {"layer": layers, "data": data, "height": height, **chosen, "$schema": schema}
+
+
 def _with(rows: Sequence[Row], spec: Spec) -> Spec:
     """Put rows into a chart last: Altair would check and copy each of them several times."""
-    return {**spec, "datasets": {ROWS: list(rows)}}
+    return {**spec, "datasets": {**spec.get("datasets", {}), ROWS: list(rows)}}
 
 
 def _points(base: Any, rows: Sequence[Row], *, area: int = 60, opacity: float, **encoding: Any) -> Any:
