@@ -78,8 +78,9 @@ def force(
     sums in float64 of the bodies as they are given. For quantile 1, a GPU compares all of up to 32,768 bodies; of more,
     half of those compared have the least accelerations. A choice is kept if so few exceed ``error`` that this would
     happen in one of a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if
-    none does, with the cube root of the bodies for each compared as a margin). Else the next more accurate choice is
-    taken, at last float64; later calls with the same n, eps2, toolkit, table, dtype, error and quantile begin there.
+    none does, with the cube root of the bodies for each compared as a margin). Else it computes again and compares
+    eight times as many. If these refute it, too, the next more accurate choice is taken, at last float64; later calls
+    with the same n, eps2, toolkit, table, dtype, error and quantile begin there.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -214,7 +215,12 @@ def _answered(
         sample = check(choice, dtype, result, rows)
         laps.lap(used.CHECK)
         if sample and sample.refutes and not _is_direct(choice, dtype):
-            # Some trees open cells by the accelerations of the call before, which may have had other bodies.
+            # Some trees open cells by the accelerations of the call before, which may have had other bodies; and few
+            # rows refute what holds with little to spare.
+            if wanted.quantile < LARGEST:
+                rows = random = promise.at_random(
+                    len(scaled.pulled), pairs, wanted.quantile, memory.generator, more=True
+                )
             result = compute(choice, dtype, random)
             sample = check(choice, dtype, result, rows)
             laps.lap(used.CHECK)

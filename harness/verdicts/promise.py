@@ -29,6 +29,8 @@ MOST_ROWS, LEAST_ROWS = 1024, 128
 """Rows that are compared, but for quantile 1, which has no upper bound."""
 PAIRS_ON_DEVICE, PAIRS_ON_HOST = 1 << 30, 1 << 23
 """Pairs of bodies up to which more rows are compared than ``LEAST_ROWS``: about a millisecond of a GPU."""
+MORE = 8
+"""So many times as many rows are compared of what a sample refutes, before another choice is taken."""
 ROWS_ON_DEVICE = math.isqrt(PAIRS_ON_DEVICE)
 """The most rows for which a GPU has time."""
 CHANCE = 0.01
@@ -53,12 +55,14 @@ class Sample:
         return self.exceeding > self.accepted
 
 
-def at_random(n: int, pairs: int, quantile: float, generator: np.random.Generator) -> NDArray[np.int64]:
+def at_random(
+    n: int, pairs: int, quantile: float, generator: np.random.Generator, *, more: bool = False
+) -> NDArray[np.int64]:
     """Draw those of n bodies that are compared whatever their accelerations are, for so many pairs of bodies.
 
     They are all that are compared, but of many bodies and for quantile 1 half of these.
     """
-    rows = rows_of(n, pairs, quantile)
+    rows = rows_of(n, pairs, quantile, more=more)
     return drawn(n, rows if quantile < LARGEST or rows == n else rows - rows // 2, generator)
 
 
@@ -75,10 +79,14 @@ def with_least(random: NDArray[np.int64], computed: Any, pairs: int, quantile: f
     return np.append(random, least(computed, missing)) if missing else random
 
 
-def rows_of(n: int, pairs: int, quantile: float) -> int:
-    """Return how many of n bodies are compared: fewer of more bodies, so that there are about so many ``pairs``."""
-    most = n if quantile == LARGEST else MOST_ROWS
-    return min(n, max(LEAST_ROWS, min(most, pairs // n)))
+def rows_of(n: int, pairs: int, quantile: float, *, more: bool = False) -> int:
+    """Return how many of n bodies are compared: fewer of more bodies, so that there are about so many ``pairs``.
+
+    For quantile 1 there are never ``more`` of them.
+    """
+    if quantile == LARGEST:
+        return min(n, max(LEAST_ROWS, pairs // n))
+    return min(n, (MORE if more else 1) * max(LEAST_ROWS, min(MOST_ROWS, pairs // n)))
 
 
 def drawn(n: int, rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
