@@ -1,5 +1,6 @@
 """What a language costs and gives: lines, instructions and speeds, and the table that docs/ shows of them."""
 
+import json
 import os
 import re
 import subprocess
@@ -48,21 +49,40 @@ def test_lines_are_those_of_code(tmp_path):
     assert [languages.lines_of(variant, toolkit) for toolkit in ("jax", "cupy", "mojo")] == [3, 2, 1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
-@pytest.mark.parametrize("name", ["naive", "tiled", "register_blocked", "kahan"])
-def test_numba_makes_machine_code_without_a_gpu(name, architecture):
-    """In a process of its own: here numba.cuda is its simulator."""
+ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
+PRINTING = """
+import json, sys
+from typer.testing import CliRunner
+from gravbench.cli.main import app
+
+for name, architecture in json.loads(sys.argv[1]):
     words = ["source", name, "--machine-code", "--toolkit", "numba", "--arch", architecture]
+    done = CliRunner().invoke(app, words)
+    print(json.dumps([done.exit_code, done.stdout, str(done.exception or "")]))
+"""
+
+
+@pytest.fixture(scope="module")
+def machine_code_of_numba():
+    """Print the kernels in a process of their own: here numba.cuda is its simulator."""
+    kernels = [(name, each) for name in ("naive", "tiled", "register_blocked", "kahan") for each in ARCHITECTURES]
     plain = {key: value for key, value in os.environ.items() if key != "NUMBA_ENABLE_CUDASIM"}
-    done = subprocess.run(
-        [sys.executable, "-m", "gravbench", *words], capture_output=True, text=True, env=plain, check=False
-    )
-    if "NVVM" in done.stderr:
-        pytest.skip(done.stderr.strip())
+    command = [sys.executable, "-c", PRINTING, json.dumps(kernels)]
+    done = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
     assert not done.returncode, done.stderr
-    assert f".target\t{architecture}" in done.stdout
-    opcodes = re.findall(r"^\s+/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\d+ )?(\w+[\w.]*)", done.stdout, re.MULTILINE)
+    return dict(zip(kernels, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", ["naive", "tiled", "register_blocked", "kahan"])
+def test_numba_makes_machine_code_without_a_gpu(name, architecture, machine_code_of_numba):
+    code, text, fault = machine_code_of_numba[name, architecture]
+    if "NVVM" in fault:
+        pytest.skip(fault)
+    assert not code, fault
+    assert f".target\t{architecture}" in text
+    opcodes = re.findall(r"^\s+/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\d+ )?(\w+[\w.]*)", text, re.MULTILINE)
     assert sum(one.startswith("FFMA") for one in opcodes) >= 12
     assert any(one.startswith("MUFU.RSQ") for one in opcodes)
     assert not [one for one in opcodes if one.startswith(("LDL", "STL"))], "registers are spilled"
