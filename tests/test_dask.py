@@ -17,7 +17,7 @@ import numba
 import psutil
 import pytest
 
-from conftest import wait_until
+from conftest import ROOT, wait_until
 from gravbench.cli.main import app
 from gravbench.config.load import load
 from gravbench.errors import InputError
@@ -41,6 +41,7 @@ import time
 from pathlib import Path
 
 import numba
+import psutil
 
 from gravbench.model.variant import variant
 from gravbench.variants.cpu import numpy_direct
@@ -60,10 +61,11 @@ numba.njit = uncompiled
 @variant(parent="numpy_direct", source="planted by the tests")
 def prepare(cpu, bodies):
     """Prepare what numpy_direct does; the first case says that it has begun, and waits until it may go on."""
-    print("at", os.getppid(), "with", os.environ.get("OMP_NUM_THREADS"), flush=True)
+    worker = psutil.Process(os.getppid()).ppid()  # this process is forked from one that the worker has started
+    print("at", worker, "with", os.environ.get("OMP_NUM_THREADS"), flush=True)
     folder = Path(__file__).parent
     if not (folder / "begun").exists():
-        (folder / "new").write_text(str(os.getppid()))
+        (folder / "new").write_text(str(worker))
         (folder / "new").rename(folder / "begun")
         while not (folder / "go").exists():
             time.sleep(0.02)
@@ -268,14 +270,15 @@ class Cluster:
     def _started(self, which, *words):
         return subprocess.Popen(
             [sys.executable, "-m", f"distributed.cli.dask_{which}", "--no-dashboard", *map(str, words)],
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests")},
             cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
     def begin(self):
         """Start a worker."""
         limits = "--nthreads", "1", "--memory-limit", "0", "--no-nanny", "--local-directory", self.folder
-        self.workers.append(self._started("worker", "--scheduler-file", self.where, *limits))
+        words = "--scheduler-file", self.where, "--preload", "forked_sessions"
+        self.workers.append(self._started("worker", *words, *limits))
 
     def staff(self):
         """Have two workers that live."""
@@ -291,10 +294,10 @@ class Cluster:
         del self.workers[1:]
 
     def sessions(self):
-        """Return what the workers have started and has not ended."""
-        with_children = [psutil.Process(worker.pid) for worker in self.workers if worker.poll() is None]
-        started = [child for worker in with_children for child in worker.children(recursive=True)]
-        return [child for child in started if is_session(child)]
+        """Return the sessions that have not ended; each worker has a process from which they are forked."""
+        living = [psutil.Process(worker.pid) for worker in self.workers if worker.poll() is None]
+        servers = [child for worker in living for child in worker.children() if "forkserver" in command_of(child)]
+        return [session for server in servers for session in server.children(recursive=True)]
 
     def close(self):
         """End everything."""
@@ -303,11 +306,11 @@ class Cluster:
             process.wait()
 
 
-def is_session(process):
+def command_of(process):
     try:
-        return any("spawn_main" in word for word in process.cmdline())
+        return " ".join(process.cmdline())
     except psutil.Error:  # it has just ended
-        return False
+        return ""
 
 
 @contextmanager
