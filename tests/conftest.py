@@ -155,7 +155,22 @@ TOGETHER = (
 """Words in the names of tests that share what takes seconds to make: those with the same word run in one process."""
 
 
-LONG = ("compile", "every_interaction", "every_end_of_a_range")
+LONG = (
+    "test_every_packaged_run",
+    "test_site.py",
+    "test_exploits.py",
+    "test_builds.py",
+    "test_cheats.py",
+    "test_judging.py",
+    "test_forks.py",
+    "test_beside_a_clone.py",
+    "test_emulation.py",
+    "test_supervisor.py",
+    "test_hard_bodies.py",
+    "compile",
+    "every_interaction",
+    "every_end_of_a_range",
+)
 """Words in the names of other tests that take long: those begin next."""
 
 

@@ -144,6 +144,8 @@ class Cluster:
 
     def close(self) -> None:
         """End everything at the workers; those that cannot be told find out by themselves."""
+        if self._client.status != "running":  # the scheduler is gone, and each call would wait for it
+            return
         with suppress(Exception):
             self._client.cancel(list(self._running))
             unregister = self._client._unregister_worker_plugin
