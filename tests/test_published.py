@@ -1156,7 +1156,7 @@ def test_tables_2_and_3_are_judged_at_each_of_their_sizes():
             ]
 
 
-def test_threads_per_body_are_asked_of_blocks_that_the_source_could_launch():
+def test_threads_per_body_are_asked_of_blocks_that_the_source_launched():
     own = sources.load(sources.find("gems3"))
     asked = [cell.select for one in own.figures for cell in one.steps()]
     asked += [number_asked.select for one in own.claims for number_asked in one.numbers.values()]
