@@ -37,7 +37,7 @@ from gravbench.verdicts.question import fastest
 from gravbench.verdicts.ranking import Conditions
 
 LANES = 128
-"""Threads for which a multiprocessor issues an instruction per clock cycle: four warps, from Maxwell on."""
+"""Threads for which a multiprocessor issues an instruction per clock cycle: four warps, from Volta on."""
 SLOPE_FROM = 1000
 """Number of bodies below which a time is mostly that of starting."""
 NOT_THERE = "not in this run"
