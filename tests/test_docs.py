@@ -117,15 +117,21 @@ def test_claims_of_all_sources_are_judged():
         assert f"wait for a run of `{name}`" in text.partition(f"### {name}\n")[2].partition("\n### ")[0]
 
 
-def test_each_run_that_claims_wait_for_has_its_command():
+def test_each_run_that_claims_wait_for_has_its_command_which_begins_a_run():
     import source_claims
 
     page = (ROOT / "docs" / "explanation" / "sources.md").read_text("utf-8")
-    commands = re.findall(r"^gravbench run (.*)$", page, re.MULTILINE)
+    block = page.partition("measured on a GPU by these commands")[2].partition("```sh\n")[2].partition("```")[0]
+    lines = block.splitlines()
     awaited = set(re.findall(r"for a run of `(\w+)`", source_claims.table()))
     assert awaited
     for name in awaited:
-        assert any(re.search(rf"^{name}\b(?!.* --out)|reports/h200/{name}$", command) for command in commands), name
+        assert any(re.search(rf" {name}\b(?!.* --out)| --out reports/h200/{name}$", line) for line in lines), name
+    for line in lines:
+        # The file of bodies is not here.
+        words = shlex.split(re.sub(r"--bodies \S+ --subset \w+", "", line))
+        code, text = command(*words[1:], "--dry-run")
+        assert code == 0, text
 
 
 @pytest.mark.parametrize("number", ["9.7 ms ± 7 %", "46 ms ± 1,040 % `*`"])
