@@ -28,8 +28,8 @@ from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 
 PACKAGED_NAMES = (
-    "3dgep arena arena_steps beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest fastest_cpu "
-    "gems3 gpus hard_bodies ladder languages lee2008 plummer_seeds quick race sources wgpu"
+    "3dgep arena arena_steps beyond bodin2026 bodin2026_accuracy bodin2026_direct chamomile counters fastest "
+    "fastest_cpu gems3 gpus hard_bodies ladder languages lee2008 plummer_seeds quick race sources wgpu"
 )
 ALL_PACKAGED = ", ".join(PACKAGED_NAMES.split())
 
@@ -391,6 +391,11 @@ TILED = "n: 64\nvariants:\n - variant: tiled\n   "
             "numpy_direct runs on no cupy; accepted: cpu",
         ),
         (TILED + "unrol: 8", 4, 'tiled has no axis "unrol"; did you mean unroll? accepted: p, unroll, '),
+        (
+            TILED + "stagger: 1",
+            4,
+            "tiled no longer has the axis stagger; it is always 0; for other values, use the variant ",
+        ),
         (TILED + "toolkt: cupy", 4, 'tiled has no axis "toolkt"; did you mean toolkit?'),
         (
             "n: 64\nvariants:\n - variant: [naive, float4]\n   unroll: 8",

@@ -74,6 +74,10 @@ WRONG = {
         declared('parent=None, source="", axes={"p": (1,)}, defaults={"p": 1}, former={"p": 2}'),
         ", line 6: p is an axis and a former one; accepted: one of them",
     ),
+    "an axis that moved without having been one": (
+        declared('parent=None, source="", former={"p": 2}, moved={"pp": "tiled"}'),
+        ", line 6: pp has moved, but is no former axis; did you mean p? accepted: p",
+    ),
     "a number type there is not": (
         declared('parent=None, source="", dtypes=("float16",)'),
         ", line 6: dtypes has 'float16'; accepted: float32, float64",

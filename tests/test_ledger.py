@@ -535,9 +535,9 @@ def test_a_ledger_takes_less_than_4_seconds_of_a_core_and_five_architectures_les
 
 
 @cache
-def of(name, *others, architectures=("sm_90",)):
-    variants = discover()
-    asked = [explained.Asked(variants[one], variants[one].complete({}), 65536, "float32") for one in (name, *others)]
+def of(name, *others, architectures=("sm_90",), axes=()):
+    known = [discover()[one] for one in (name, *others)]
+    asked = [explained.Asked(variant, variant.complete(dict(axes)), 65536, "float32") for variant in known]
     return explained.explain(asked, architectures)
 
 
@@ -807,17 +807,29 @@ QUANTITIES = {
 
 
 def quantity(what):
-    """Compute what a comment of the document names: ``explain VARIANT [FUNCTION] QUANTITY``, ``explain lanes PIPE``."""
+    """Compute what a comment of a document names.
+
+    It is ``explain VARIANT [AXIS=VALUE] [FUNCTION] QUANTITY`` or ``explain lanes PIPE``.
+    """
     name, _, rest = what.partition(" ")
     if name == "lanes":
         return lanes("sm_90")[rest]
-    functions = {row.inner.function: row for row in of(name).rows}
+    axes = re.findall(r"(\w+)=(\d+) ", rest)
+    rest = re.sub(r"\w+=\d+ ", "", rest)
+    functions = {row.inner.function: row for row in of(name, axes=tuple((axis, int(v)) for axis, v in axes)).rows}
     function = next((one for one in functions if rest.startswith(f"{one} ")), "")
     row = functions[function] if function else next(iter(functions.values()))
     return QUANTITIES[rest.removeprefix(function).strip()](row)
 
 
 REFERENCES = [match.groupdict() for match in REFERENCE.finditer(" ".join(DOCUMENT.split()))]
+ELSEWHERE = [
+    match.groupdict()
+    for path in (ROOT / "docs").rglob("*.md")
+    if (text := path.read_text("utf-8")) != DOCUMENT
+    for match in REFERENCE.finditer(" ".join(text.split()))
+]
+"""Numbers of the command in other documents."""
 
 
 def test_every_number_of_the_document_is_of_the_command():
@@ -833,9 +845,10 @@ def test_every_number_of_the_document_is_of_the_command():
     )
     assert re.findall(r"\S*\d\S*", prose) == []
     assert len(REFERENCES) >= 25
+    assert ELSEWHERE
 
 
-@pytest.mark.parametrize("told", REFERENCES, ids=lambda told: told["what"])
+@pytest.mark.parametrize("told", [*REFERENCES, *ELSEWHERE], ids=lambda told: told["what"])
 def test_the_document_says_what_the_command_finds(told):
     if nvrtc.version() != COMPILER:
         pytest.skip(f"the document was made by {COMPILER}; this is {nvrtc.version()}")

@@ -21,6 +21,7 @@ from gravbench.config import load as configurations
 from gravbench.config import published as sources
 from gravbench.config.published import Claim, Figure, Selection, Source
 from gravbench.errors import InputError
+from gravbench.explain.pipes import lanes
 from gravbench.measuring import runner
 from gravbench.model import runs
 from gravbench.model.case import PARTS
@@ -206,7 +207,8 @@ def test_every_number_of_bodin2026s_trees_is_ours(original):
     of_figure_2 = {"slope-direct", "slope-tree", "tree-overtakes", "tree-overtakes-on-the-gpu"}
     of_its_text = {"radix", "naive-port", "transfers"}
     at_other_settings = [
-        one for one in stated(ours) if one.endswith(("-as-described", "-plane", "-by-processes", "-by-insertion"))
+        *(one for one in stated(ours) if one.endswith(("-as-described", "-plane", "-by-processes", "-by-insertion"))),
+        *("slope-direct-on-the-gpu", "slope-tree-on-the-gpu"),
     ]
     own = {"naive-port-everything-off", "transfers-pageable", *at_other_settings}
     assert stated(ours).keys() == listed | of_figure_2 | of_its_text | own
@@ -301,6 +303,7 @@ def test_the_path_measures_what_answers_its_source(name):
         ("interactions", 1e6),  # 1000 * 1000
         ("instructions per interaction", 14.0),  # of 4 threads an instruction
         ("issue cycles per interaction", 17.5),  # four in five are used
+        ("clock cycles per interaction", 1280.0),  # 2.5e6 cycles of 512 lanes for 1e6 interactions
         ("% of the multiprocessors", 3.0),
         ("global loads per body", 5.0),
     ],
@@ -316,6 +319,7 @@ def test_a_record_in_every_unit(unit, expected):
         blocks_per_multiprocessor=2,
         threads_per_block=250,
         occupancy=0.25,
+        sm_clock_mhz=[1000, 1500],
         stages_seconds={"sort": 0.005, "build": 0.003, "compact": 0.001, "allocate": 0.001, "traverse": 0.004}
         | {"download": 0.002},
         stages_bytes={"upload": 24000, "download": 16_000_000},
@@ -967,21 +971,32 @@ def test_a_claim_is_judged_by_another_run_on_the_same_device_alone():
         ("gems3", "instructions-65536", "holds"),  # 14.2 an interaction
         ("gems3", "cycles-65536", "does not hold"),  # 17.3 cycles for them
         ("gems3", "above-the-peak-65536", "holds"),
+        ("gems3", "cycles-by-time", "does not hold"),  # 88.7
+        ("gems3", "above-the-peak-by-time", "does not hold"),  # 0.90 FLOP per thread and cycle
+        ("gems3", "more-bodies-to-4096", "holds"),
+        ("gems3", "split-gain-falls", "does not hold"),  # factors of 2.1, 2.5 and 2.6
         ("gems3", "leaves", "cannot be tested"),
         ("gems3", "cycles", "cannot be tested"),
         ("lee2008", "fractions_global", "does not hold"),  # 13.5 for a sixteenth
         ("lee2008", "fractions_global_as_printed", "holds"),
         ("lee2008", "reads_of_phase_3", "does not hold"),  # half of 128M
         ("lee2008", "memory_accesses_counted", "cannot be tested"),
+        ("lee2008", "sample_relative_to_float4", "does not hold"),  # 4.3
         ("3dgep", "idle", "cannot be tested"),
         ("bodin2026", "tree-overtakes-on-the-gpu", "does not hold"),  # at 1,000 bodies, 0.34 ms against 0.05 ms
         ("bodin2026", "tree-overtakes-on-the-gpu-by-processes", "holds"),
+        ("bodin2026", "slope-direct-on-the-gpu", "does not hold"),  # 1.92
         ("bodin2026", "naive-port", "does not hold"),  # 2.8 ms against 247 ms
         ("bodin2026", "transfers", "does not hold"),  # 0.12 ms
         ("bodin2026", "crossover-by-processes", "cannot be tested"),
         ("chamomile", "speed", "holds"),
         ("chamomile", "small-n", "does not hold"),  # 2,218 of 67,663 GFLOP/s
         ("chamomile", "n-i-larger", "holds"),
+        ("chamomile", "table-2", "does not hold"),  # 7.3e-7 at 2,048 bodies
+        ("chamomile", "batches-table-2", "holds"),
+        ("chamomile", "table-3", "holds"),
+        ("chamomile", "table-3-as-called", "cannot be tested"),
+        ("chamomile", "saturation", "does not hold"),  # 38 %
         ("chamomile", "molecules", "holds"),
         ("chamomile", "sph-forces", "cannot be tested"),
     ],
@@ -1021,7 +1036,16 @@ def counted(**changes: float) -> dict[str, Any]:
 
 
 FRACTIONS = {"whole": 10.0, "half": 20.0, "quarter": 40.0, "eighth": 80.0, "sixteenth": 160.0}
+# Of figures 31-6 and 31-8; 18 cycles of an interaction at 1 GHz on 64 of 132 multiprocessors take 0.59 ms.
+FEWER = {"n1024": 102, "n1536": 129, "n2048": 158, "n3072": 166, "n4096": 182}
+MORE = {"n6144": 182, "n8192": 189, "n12288": 200, "n16384": 210}
+GAINS = {"one_1024": 63, "four_1024": 103, "one_2048": 127, "four_2048": 175, "one_3072": 166, "four_3072": 175}
+CLOCK = {"grid_blocks": 64, "blocks_per_multiprocessor": 6, "waves": 64 / 6 / 132, "sm_clock_mhz": [1000]}
 LEAF = {"seconds": 0.4, "computed": {"body_body": 14000.0, "body_cell": 100.0}}
+DOUBLED = [f"n{2**power}" for power in range(11, 18)]
+TABLE_2 = {n: {"error_max": error * 1e-7} for n, error in zip(DOUBLED, (5.4, 3.3, 5, 4.3, 6.8, 10, 15), strict=True)}
+TABLE_3 = {n: {"seconds": 9e-4 * 3**power} for power, n in enumerate(DOUBLED)}
+RATES = [seconds_of(some=some, most=256) for some in (254, 200)]
 BLOCKS_OF_64 = {"p16": 85.0, "p32": 88.0, "p64": 100.0, "p128": 67.0, "p256": 40.0}
 SPLITS = {"q1": 63.0, "q2": 91.0, "q4": 103.0, "q8": 104.0, "q16": 90.0}
 LARGER_BLOCKS = {"p16": 126.0, "p32": 187.0, "p64": 196.0, "p128": 210.0, "p256": 230.0}
@@ -1052,6 +1076,17 @@ IDLE = {"grid_blocks": 4, "occupancy": 0.75, "blocks_per_multiprocessor": 6, "th
             dict.fromkeys(("cycles", "instructions"), counted(issue_slots=0.8)),
         ),
         ("gems3", "above-the-peak", {"cycles": counted()}, {"cycles": counted(issue_slots=0.7)}),
+        ("gems3", "cycles-by-time", *({"cycles": CLOCK | {"seconds": 5.9e-4 * more}} for more in (1, 1.2))),
+        ("gems3", "above-the-peak-by-time", *({"cycles": CLOCK | {"seconds": 5.9e-4 * more}} for more in (1, 1.2))),
+        *(
+            ("gems3", one, seconds_of(**speeds), seconds_of(**speeds | turned))
+            for one, speeds, turned in (
+                ("two-threads-per-body-1536", {"two": 128, "one": 91}, {"two": 140}),
+                ("split-gain-falls", GAINS, {"four_3072": 300}),
+                ("more-bodies-to-4096", FEWER, {"n3072": 150}),
+                ("more-bodies-from-6144", MORE, {"n16384": 190}),
+            )
+        ),
         ("gems3", "leaves", *(dict.fromkeys(("interactions", "time"), LEAF | more) for more in ({}, {"seconds": 0.6}))),
         (
             *("gems3", "leaves"),
@@ -1061,6 +1096,25 @@ IDLE = {"grid_blocks": 4, "occupancy": 0.75, "blocks_per_multiprocessor": 6, "th
             ),
         ),
         ("lee2008", "fractions_global", seconds_of(**FRACTIONS), seconds_of(**FRACTIONS | {"sixteenth": 130.0})),
+        *(
+            ("lee2008", one, seconds_of(**{fast: most, "float4": 3.1}), seconds_of(**{fast: 15.0, "float4": 3.1}))
+            for one, fast, most in (
+                ("sample_relative_to_float4", "sample", 25.5),
+                ("final_relative_to_float4_as_printed", "last", 0.86 * 25.5),
+            )
+        ),
+        *(
+            ("bodin2026", one, {"small": {"seconds": 1.0}, "large": {"seconds": high}}, seconds_of(small=1, large=1))
+            for one, high in (("slope-direct-on-the-gpu", 100.0), ("slope-tree-on-the-gpu", 13.0))
+        ),
+        *(
+            ("chamomile", one, rows, rows | {"n4096": {field: 1.0}})
+            for one, field, rows in (
+                *((f"table-2{end}", "error_max", TABLE_2) for end in ("", "-as-called")),
+                *((f"table-3{end}", "seconds", TABLE_3) for end in ("", "-as-called")),
+            )
+        ),
+        *(("chamomile", f"saturation{end}", *RATES) for end in ("", "-as-called")),
         (
             *("lee2008", "memory_accesses_counted"),
             *(
@@ -1084,7 +1138,25 @@ def test_claims_turn_with_the_numbers_that_they_name(name, one, right, wrong):
     assert decided(name, one, wrong) == "does not hold"
 
 
-def test_threads_per_body_are_asked_of_blocks_that_the_source_could_launch():
+def test_lanes_are_those_of_the_architectures_that_are_explained():
+    assert lanes("sm_90")["issue"] == published.LANES
+
+
+def test_tables_2_and_3_are_judged_at_each_of_their_sizes():
+    claims, table = claims_of("chamomile"), {one.id: one for one in sources.load(sources.find("chamomile")).figures}
+    for name, of_figure in (("table-2", "table-2-as-called"), ("table-3", "table-3-seconds")):
+        for end in ("", "-as-called"):
+            asked = claims[name + end]
+            steps = table[of_figure].steps()
+            assert asked.published == [cell.published for cell in steps]
+            assert [one.select["n"] for one in asked.numbers.values()] == [cell.select["n"] for cell in steps]
+            limits = re.findall(r"n(\d+) <= ([\d.e-]+)", asked.holds)
+            assert [(int(n), float(most)) for n, most in limits] == [
+                (cell.select["n"], cell.published) for cell in steps
+            ]
+
+
+def test_threads_per_body_are_asked_of_blocks_that_the_source_launched():
     own = sources.load(sources.find("gems3"))
     asked = [cell.select for one in own.figures for cell in one.steps()]
     asked += [number_asked.select for one in own.claims for number_asked in one.numbers.values()]

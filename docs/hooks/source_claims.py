@@ -30,7 +30,7 @@ SUBSETS = {"even": "evenly spread bodies", "lee": "first body of each group", "l
 @cache
 def table() -> str:
     """Return a section for each source, in Markdown: its claims, and what the records say of them."""
-    return "\n".join(map(section, measured()))
+    return "\n".join(map(section, RUNS))
 
 
 def measured() -> list[str]:
@@ -39,18 +39,20 @@ def measured() -> list[str]:
 
 
 def section(name: str) -> str:
-    """Return the claims of the source that one run follows."""
+    """Return the claims of the source that one run follows; only their number before there is such a run."""
     source = load(find(RUNS[name]))
     folder = ROOT / "reports" / "h200" / name
-    (records,) = together([RecordFile(folder).read()])
+    there = name in measured()
+    (records,) = together([RecordFile(folder).read()]) if there else [[]]
     judged = decisions(source, records, beside(folder, source))
     counts = ", ".join(
         f"{number:,} {PLURAL.get(state, state) if number > 1 else state}"
         for state, number in Counter(map(_state, judged)).items()
     )
     summary = f"{source.source}. Device of the source: {source.device}. {count(len(judged), 'claim')}: {counts}."
-    lines = [f"### {name}", "", summary + _bodies(records), ""]
-    if judged:
+    missing = "" if there else f" They are those of `{RUNS[name]}`, and wait for a run of `{name}`."
+    lines = [f"### {name}", "", summary + _bodies(records) + missing, ""]
+    if there:
         lines += ["| on an H200 | claim | setting | decided by |", "| --- | --- | --- | --- |"]
         lines += [_row(decision, name) for decision in judged]
         lines.append("")

@@ -26,7 +26,8 @@ def axes_of(variant: Variant, parameters: Sequence[str], toolkit: str) -> dict[s
         override = parse(text)
         if override.name not in axes:
             accepted = nearest(override.name, list(axes)) if axes else "it has no axes"
-            raise InputError(f"{override.where}: {variant.name} has no axis {override.name}; {accepted}")
+            problem = variant.lost(override.name) or f"{variant.name} has no axis {override.name}; {accepted}"
+            raise InputError(f"{override.where}: {problem}")
         if len(override.values) != 1:
             raise InputError(f"{override.where}: {len(override.values)} values; accepted: one")
         (axes[override.name],) = axis_values(variant, override.name, override.values, override.where)

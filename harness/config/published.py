@@ -43,6 +43,7 @@ Unit = Literal[
     "interactions",
     "instructions per interaction",
     "issue cycles per interaction",
+    "clock cycles per interaction",
     "% of the multiprocessors",
     "global loads per body",
     "% of a warp",

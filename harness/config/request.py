@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -195,7 +195,8 @@ class Request:
                     names = listed(variant.name for variant in variants)
                     problem = f"{names} has no" if len(variants) == 1 else f"none of {names} has an"
                     accepted = dict.fromkeys([*chain.from_iterable(variant.axes for variant in variants), *ENTRY_KEYS])
-                    raise InputError(f"{where}: {problem} axis {shown(axis)}; {nearest(axis, list(accepted))}")
+                    unknown = f"{problem} axis {shown(axis)}; {nearest(axis, list(accepted))}"
+                    raise InputError(f"{where}: {_lost(variants, axis) or unknown}")
                 for variant in owners:
                     axis_values(variant, axis, values, where)
 
@@ -246,7 +247,8 @@ class Request:
             with self.mistakes.noted(override.place):
                 if override.name not in accepted:
                     hint = _option_for(override) or nearest(override.name, accepted)
-                    raise InputError(f"{override.where}: no axis or setting {shown(override.name)}; {hint}")
+                    unknown = f"no axis or setting {shown(override.name)}; {hint}"
+                    raise InputError(f"{override.where}: {_lost(selected.values(), override.name) or unknown}")
                 for variant in selected.values():
                     if override.name in variant.axes:
                         self._axis(variant, override.name, 0)
@@ -340,6 +342,11 @@ def _option_for(override: Override) -> str | None:
         return None
     words = [f"--{override.name} {shortened(str(value))}" for value in override.values]
     return f"accepted: {' '.join(words[:MOST_HINTS])}"
+
+
+def _lost(variants: Iterable[Variant], axis: str) -> str:
+    """Say what became of an axis that one of the variants once had; empty if none had it."""
+    return next(filter(None, (variant.lost(axis) for variant in variants)), "")
 
 
 def _nothing_left(removed: Counter[str], blocks: Sequence[Block]) -> str:

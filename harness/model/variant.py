@@ -142,6 +142,7 @@ class Declaration:
         defaults: the default value of each axis.
         defaults_on: by toolkit, the defaults that differ there, because its kernel lacks what the usual ones ask for.
         former: axes that it once had, with the values that its kernel has kept, for the records of then.
+        moved: for former axes, the variant to use for their other values.
         ranges: for numeric axes, all values that the kernel can be compiled for; without, only those in ``axes``.
         when: which combinations can run, an expression over the axes and ``toolkit``; for a toolkit whose kernel
             ignores an axis, it excludes the other values.
@@ -166,6 +167,7 @@ class Declaration:
     defaults: Axes = field(default_factory=dict)
     defaults_on: Mapping[str, Axes] = field(default_factory=dict)
     former: Axes = field(default_factory=dict)
+    moved: Mapping[str, str] = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
     when: str | None = None
     loads: str | None = None
@@ -228,6 +230,13 @@ class Variant(Declaration):
     def usual(self) -> dict[str, AxisValue]:
         """Return the defaults, those of ``former`` axes included, which records may have."""
         return {**self.former, **self.defaults}
+
+    def lost(self, axis: str) -> str:
+        """Say what became of a former axis; empty if it never had one of this name."""
+        if axis not in self.former:
+            return ""
+        other = f"; for other values, use the variant {self.moved[axis]}" if axis in self.moved else ""
+        return f"{self.name} no longer has the axis {axis}; it is always {self.former[axis]}{other}"
 
     def computes(self, axes: Axes) -> bool:
         """Tell whether the kernel still computes what a record with these axes is of."""
@@ -334,6 +343,8 @@ def _check(declared: Declaration) -> None:
         )
     if kept := [axis for axis in declared.former if axis in declared.axes]:
         raise InputError(f"{kept[0]} is an axis and a former one; accepted: one of them")
+    if never := [axis for axis in declared.moved if axis not in declared.former]:
+        raise InputError(f"{never[0]} has moved, but is no former axis; {nearest(never[0], list(declared.former))}")
     if wrong := [dtype for dtype in declared.dtypes if dtype not in get_args(Dtype)]:
         raise InputError(f"dtypes has {wrong[0]!r}; accepted: {listed(get_args(Dtype))}")
 

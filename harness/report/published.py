@@ -36,6 +36,8 @@ from gravbench.verdicts.cards import card_of, multiprocessors, together
 from gravbench.verdicts.question import fastest
 from gravbench.verdicts.ranking import Conditions
 
+LANES = 128
+"""Threads for which a multiprocessor issues an instruction per clock cycle: four warps, from Volta on."""
 SLOPE_FROM = 1000
 """Number of bodies below which a time is mostly that of starting."""
 NOT_THERE = "not in this run"
@@ -151,6 +153,7 @@ _VALUES: Mapping[Unit, Callable[[Record, float], float | None]] = {
     "interactions": lambda record, _: record.evaluated,
     "instructions per interaction": lambda record, _: _per(record, "instructions", record.evaluated),
     "issue cycles per interaction": lambda record, _: _issue_cycles(record),
+    "clock cycles per interaction": lambda record, _: _clock_cycles(record),
     "% of the multiprocessors": lambda record, _: times(record.counters.get("multiprocessors_active"), 100),
     "global loads per body": lambda record, _: _per(record, "global_loads", record.n),
     "% of a warp": lambda record, _: times(record.counters.get("threads_an_instruction"), 100 / 32),
@@ -231,6 +234,15 @@ def _issue_cycles(record: Record) -> float | None:
     """Return the issue slots of a thread for an interaction, used or not, on the multiprocessors that have a block."""
     slots = record.counters.get("issue_slots")
     return times(_per(record, "instructions", record.evaluated), 1 / slots) if slots else None
+
+
+def _clock_cycles(record: Record) -> float | None:
+    """Return the clock cycles of a lane for an interaction, by the time, on the multiprocessors that have a block."""
+    all_of_them = multiprocessors(record)
+    if not (record.sm_clock_mhz and record.grid_blocks and all_of_them):
+        return None
+    lanes = LANES * min(record.grid_blocks, all_of_them)
+    return ranking.seconds(record) * float(np.mean(record.sm_clock_mhz)) * 1e6 * lanes / record.evaluated
 
 
 def value(record: Record, unit: Unit, flops_per_interaction: float) -> float | None:

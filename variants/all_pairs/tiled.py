@@ -52,6 +52,7 @@ mlir_kernel = mlir.twin(numba_kernel)
     axes={"p": (16, 32, 64, 128, 256, 512, 1024), "unroll": (1, 2, 4, 8, 16, 32, 64, 128)},
     defaults={"p": 256, "unroll": 32},
     former={"block_shape": "1d", "stagger": 0},
+    moved={"block_shape": "lee_tiled", "stagger": "staggered"},
     ranges={"p": ranges.THREADS, "unroll": ranges.UNROLL},
     when='p % unroll == 0 and (toolkit not in ["numba", "mlir"] or 128 % unroll == 0)',
     loads="n / p",
