@@ -183,7 +183,7 @@ def test_the_page_has_the_figure_and_its_table():
     run = html.Run("made-up", measured(), [])
     page = html.Page([run], {}).text()
     assert '<h2 id="arena">The arena: time against error</h2>' in page
-    assert "<td>theta 0.5</td>" in page
+    assert '<td class="text">theta 0.5</td>' in page
     assert any(figure.name.startswith("arena-") for figure in html.Page([run], {}).figures())
 
 

@@ -109,7 +109,7 @@ def test_the_page_shows_them(few):
     run = html.Run("ladder", few, [])
     made = html.Page([run], discover(), Limits(limits=[limit(few[1])])).text()
     assert '<th scope="col">bottleneck</th>' in made
-    assert '<td title="why &lt;so&gt;">latency 42 %</td>' in made
+    assert '<td class="text" title="why &lt;so&gt;">latency 42 %</td>' in made
     without = html.Page([run], discover()).text()
     assert '<th scope="col">bottleneck</th>' not in without
     assert "gravbench explain bottleneck RUN" in without

@@ -108,9 +108,13 @@ def test_the_command_of_a_record_asks_for_exactly_its_case(folder, monkeypatch, 
     (tmp_path / "dubinski.tab.gz").write_bytes(gzip.compress(b"1 0 0 0 0 0 0\n" * 81920))
     variants = discover()
     for one in RecordFile(folder).read():
-        words = shlex.split(command(one))
+        variant = variants[one.variant]
+        if not variant.computes(one.axes):
+            continue  # another variant of today computes it
+        words = shlex.split(command(one, variant=variant))
+        one = one.model_copy(update={"axes": variant.known(one.axes)})
         assert words[:3] == ["gravbench", "run", CONFIG]
-        if one.axes.keys() < variants[one.variant].axes.keys():
+        if one.axes.keys() < variant.axes.keys():
             continue  # no case of today is that of a record that is older than an axis
         options = {"-p": [], "--variant": [], "--toolkit": [], "--bodies": [None], "--subset": [None]}
         for name, value in zip(words[3::2], words[4::2], strict=True):

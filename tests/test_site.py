@@ -244,7 +244,7 @@ def test_without_a_consistent_bundle_there_is_no_site(tmp_path):
 @pytest.mark.slow
 def test_the_site_of_bundles_in_a_browser(tmp_path):
     """The bundles of runs on two cards and on a processor, and one that was tampered with."""
-    for run in (RUNS.parent / "h100" / "fastest-float64", RUNS / "fastest_cpu", RUNS / "large-first"):
+    for run in (RUNS.parent / "h100" / "fastest-float64", RUNS / "fastest_cpu", RUNS / "fastest-large"):
         done = CliRunner().invoke(app, ["share", str(run), "--out", str(tmp_path / f"{run.name}{bundle.ENDING}")])
         assert done.exit_code == 0, done.output
     files = bundle.unpacked(tmp_path / f"fastest-float64{bundle.ENDING}")
@@ -271,7 +271,7 @@ def test_the_site_of_bundles_in_a_browser(tmp_path):
         assert _filtered(driver, "barnes_hut")
         levels = """
             const place = [...document.querySelectorAll("th")].findIndex(head => head.textContent === "checked");
-            return [...document.querySelectorAll("tr[data-bundle=large-first]")].map(
+            return [...document.querySelectorAll("tr[data-bundle=fastest-large]")].map(
                 row => row.children[place].textContent)
         """
         assert "recompiled" in driver.execute_script(levels)

@@ -246,7 +246,7 @@ def test_instructions_are_those_that_nsight_compute_counted():
         expected = record.counters["instructions"]
         assert work.length * record.evaluated / 32 == pytest.approx(expected, rel=0.04), record.label
         seen.add(record.variant)
-    assert {"naive", "tiled"} <= seen
+    assert {"naive", "float4"} <= seen
 
 
 def test_nsight_compute_counted_fewer_clocks_a_second_with_matrix_products():

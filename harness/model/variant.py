@@ -231,6 +231,10 @@ class Variant(Declaration):
         """Return the defaults, those of ``former`` axes included, which records may have."""
         return {**self.former, **self.defaults}
 
+    def known(self, axes: Axes) -> dict[str, AxisValue]:
+        """Return the axes of a record without the former ones that the kernel has kept."""
+        return {name: value for name, value in axes.items() if name not in self.former or value != self.former[name]}
+
     def lost(self, axis: str) -> str:
         """Say what became of a former axis; empty if it never had one of this name."""
         if axis not in self.former:

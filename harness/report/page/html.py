@@ -207,7 +207,7 @@ class Page:
             specs={},
             config=charts.dressed({})["config"],
             here=here,
-            records=_table(self.runs, content),
+            records=_table(self.runs, content, self.variants),
             left_out=list(_left_out(content, len(rows))),
             notes=columns.notes(rows, here, content.known),
         )
@@ -258,12 +258,15 @@ def _conditions(cases: Sequence[Record]) -> Iterator[tuple[str, str]]:
     yield "seeds", joined(str(case.seed) for case in cases)
 
 
-def _table(runs: Sequence[Run], content: Content) -> dict[str, Any]:
+def _table(runs: Sequence[Run], content: Content, variants: Mapping[str, Variant]) -> dict[str, Any]:
     """Return the columns of all records of the ``runs`` as they were read, cards that share cases one by one."""
     known = Uncertainties([run.records for run in runs])
     built_in = {path.stem for path in BUILT_IN.rglob("*.py")}
     rows = [(run, record) for run in runs for record in content.chosen.shown(run.records)][-MOST_RECORDS:]
-    commands = [command(record, CONFIG if record.variant in built_in else _config(run)) for run, record in rows]
+    commands = [
+        command(record, CONFIG if record.variant in built_in else _config(run), variants.get(record.variant))
+        for run, record in rows
+    ]
     made = columns.columns([record for _, record in rows], [run.name for run, _ in rows], commands, content.here, known)
     return {
         "count": len(rows),

@@ -10,6 +10,7 @@ from typing import Any
 from gravbench.model import interaction_files
 from gravbench.model.case import PARTS, stated
 from gravbench.model.record import Record
+from gravbench.model.variant import Variant
 
 CONFIG = "quick"
 """A packaged configuration that has every variant once and no condition, so that a command can say all the rest."""
@@ -25,10 +26,11 @@ UNSAID_MEASURE: Mapping[str, float] = {
 }
 
 
-def command(record: Record, config: str = CONFIG) -> str:
+def command(record: Record, config: str = CONFIG, variant: Variant | None = None) -> str:
     """Return the ``gravbench run`` that has this case alone, measured by the same protocol, on the reader's device.
 
-    ``config`` is what has the variant, where that is no built-in one; it is then made to say everything.
+    ``config`` is what has the variant, where that is no built-in one; it is then made to say everything. Axes that the
+    ``variant`` no longer has are left out, where it can be loaded here and they have the value that it has kept.
     """
     short = config == CONFIG
     unsaid = {name: PARTS[name].usual if short else None for name in stated()}
@@ -37,7 +39,8 @@ def command(record: Record, config: str = CONFIG) -> str:
     for name in (name for name in named if PARTS[name].option):
         words += [f"--{name}", str(named[name])]
     # What varies most stands first.
-    settings = {"n": record.n, **record.axes} | {name: named[name] for name in named if not PARTS[name].option}
+    axes = variant.known(record.axes) if variant else record.axes
+    settings = {"n": record.n, **axes} | {name: named[name] for name in named if not PARTS[name].option}
     if record.flops_per_interaction != _own_flops(record.interaction):
         settings["flops_per_interaction"] = record.flops_per_interaction
     for name, usual in UNSAID_MEASURE.items():
