@@ -102,7 +102,7 @@ def test_a_new_field_is_in_labels_json_commands_and_settings_of_asv(two):
     assert command(unusual).endswith("-p boundary=periodic")
     assert "boundary" not in command(usual)
     assert "periodic" in _where(unusual)[-1]
-    hints = html._table([html.Run("run", two, [])], Content([two], {}))["hints"]
+    hints = html._table([html.Run("run", two, [])], Content([two], {}), {})["hints"]
     assert "boundary" in hints
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Record, "model_fields", Later.model_fields)
