@@ -1,7 +1,7 @@
 // Let each block begin at another tile, so that the blocks do not all read the same tile at the same time.
 //
-// Against tiled: a block begins with the tile of its own bodies and goes on with the first after the last. Expected: the
-// same speed, as Lee found, because a tile that several blocks read at the same time comes from the L2 cache.
+// Against tiled: a block begins with the tile of its own bodies and goes on with the first after the last. Expected:
+// the same speed, as Lee found, because a tile that several blocks read at the same time comes from the L2 cache.
 //
 // Global loads per body: n / P, of one row each (gravity: 16 bytes). bodies[i]: what the interaction reads of a body
 // (gravity: x, y, z, mass); accelerations[i]: its sums; n rows each.

@@ -5,8 +5,8 @@
 // keeps one 16-byte load from shared memory, of one address for the whole warp, and the 13 instructions of the
 // interaction. Unrolling removes the loop counter and the branch.
 //
-// The last tile is rarely full; the kernel counts its bodies instead of filling it up, because not every interaction has
-// a body that adds nothing.
+// The last tile is rarely full; the kernel counts its bodies instead of filling it up, because not every interaction
+// has a body that adds nothing.
 //
 // Global loads per body: n / P, of one row each (gravity: 16 bytes). bodies[i]: what the interaction reads of a body
 // (gravity: x, y, z, mass); accelerations[i]: its sums; n rows each.
