@@ -70,17 +70,16 @@ def force(
 
     Lengths and masses may have any unit. Threads wait for one another (with PyCUDA, only the first may call it). A body
     in both sets does not pull itself. Of all that ``np.asarray`` makes real numbers of, the result is a NumPy array.
-    CuPy arrays stay on their device, as does the result: NaN where a number is not finite or leaves its type. What
-    is not ``checked``, and a direct sum in float64, is queued. docs/how-to/choose.md says what a first call waits for.
+    CuPy arrays stay on their device, as does the result: NaN where a number is not finite or leaves its type. What is
+    not ``checked``, and a direct sum in float64, is queued. docs/how-to/choose.md says what a first call waits for.
 
     The table's errors are those of Plummer spheres with bodies rounded to float32. So each call checks all but direct
-    sums in float64: the accelerations of 128 to 1,024 random bodies (fewer of more bodies) are compared with direct
-    sums in float64 of the bodies as they are given. For quantile 1, a GPU compares all of up to 32,768 bodies; of more,
-    half of those compared have the least accelerations. A choice is kept if so few exceed ``error`` that this would
-    happen in one of a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if
-    none does, with the cube root of the bodies for each compared as a margin). Else it computes again and compares
-    eight times as many. If these refute it, too, the next more accurate choice is taken, at last float64; later calls
-    with the same n, eps2, toolkit, table, dtype, error and quantile begin there.
+    sums in float64: 128 to 1,024 random accelerations (fewer of more bodies) are compared with direct sums in float64
+    of the bodies as they are given. For quantile 1, a GPU compares all of up to 32,768 bodies; of more, half of those
+    compared have the least accelerations. A choice is kept if so few exceed ``error`` that this would happen in one of
+    a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none does, with
+    the cube root of the bodies for each compared as a margin). Else it computes again and compares eight times as many.
+    If these refute it, too, the next more accurate choice is taken, at last float64; later calls like it begin there.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).

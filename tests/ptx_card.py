@@ -10,21 +10,11 @@ SIZES = {"u32": 4, "u64": 8}
 SPECIAL = re.compile(r"%(tid|ntid|ctaid)\.x")
 
 
-class PtxCard:
-    """libcuda as ``gravbench.toolkits.driver`` calls it; ``calls`` are the names of what was called."""
+class HostMemoryCard:
+    """The part of libcuda that gives memory, frees it and copies: ``memory`` has what is not freed."""
 
     def __init__(self):
-        self.memory, self.images, self.calls = {}, {}, []
-
-    def cuModuleLoadData(self, module, image):  # noqa: N802
-        self.images[len(self.images) + 1] = image.decode()
-        module._obj.value = len(self.images)
-        return 0
-
-    def cuModuleGetFunction(self, function, module, name):  # noqa: N802
-        assert f".entry {name.decode()}(" in self.images[module.value]
-        function._obj.value = module.value
-        return 0
+        self.memory = {}
 
     def cuMemAlloc_v2(self, address, size):  # noqa: N802
         # What is left in the device's memory by others.
@@ -42,6 +32,24 @@ class PtxCard:
         return 0
 
     cuMemcpyDtoH_v2 = cuMemcpyHtoD_v2  # noqa: N815
+
+
+class PtxCard(HostMemoryCard):
+    """libcuda as ``gravbench.toolkits.driver`` calls it; ``calls`` are the names of what was called."""
+
+    def __init__(self):
+        super().__init__()
+        self.images, self.calls = {}, []
+
+    def cuModuleLoadData(self, module, image):  # noqa: N802
+        self.images[len(self.images) + 1] = image.decode()
+        module._obj.value = len(self.images)
+        return 0
+
+    def cuModuleGetFunction(self, function, module, name):  # noqa: N802
+        assert f".entry {name.decode()}(" in self.images[module.value]
+        function._obj.value = module.value
+        return 0
 
     def cuMemcpyDtoDAsync_v2(self, to, values, size, stream):  # noqa: N802
         self.calls.append(("fill", stream.value))

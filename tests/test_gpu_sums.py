@@ -21,6 +21,7 @@ from gravbench.toolkits.device_sums import Texts
 from gravbench.toolkits.numba import _Simulator
 from gravbench.verifying import direct_sums as direct_sums_module
 from gravbench.verifying.direct_sums import direct_sums
+from ptx_card import HostMemoryCard
 
 LAYOUTS = """
 import json, re, sys
@@ -126,11 +127,12 @@ def test_parameters_are_those_that_numba_compiles_the_kernel_for(tmp_path):
         assert len(asked) > 50
 
 
-class FakeDriver:
+class FakeDriver(HostMemoryCard):
     """A device whose memory is the host's, and whose only kernel adds 1 to an array of float64."""
 
     def __init__(self):
-        self.images, self.memory, self.launches = [], {}, []
+        super().__init__()
+        self.images, self.launches = [], []
 
     def cuModuleLoadData(self, module, image):  # noqa: N802
         if not image.startswith(b"image"):
@@ -143,22 +145,6 @@ class FakeDriver:
         assert name == b"a_kernel"
         function._obj.value = 8
         return 0
-
-    def cuMemAlloc_v2(self, address, size):  # noqa: N802
-        taken = ctypes.create_string_buffer(size.value)
-        address._obj.value = ctypes.addressof(taken)
-        self.memory[address._obj.value] = taken
-        return 0
-
-    def cuMemFree_v2(self, address):  # noqa: N802
-        del self.memory[address.value]
-        return 0
-
-    def cuMemcpyHtoD_v2(self, to, values, size):  # noqa: N802
-        ctypes.memmove(to.value, values.value, size.value)
-        return 0
-
-    cuMemcpyDtoH_v2 = cuMemcpyHtoD_v2  # noqa: N815
 
     def cuLaunchKernel(self, function, *rest):  # noqa: N802
         *extents, shared, stream, addresses, _ = rest

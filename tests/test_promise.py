@@ -72,6 +72,8 @@ def test_fewer_of_more_bodies_are_compared():
     ):
         assert tuple(promise.rows_of(n, promise.PAIRS_ON_DEVICE, quantile) for n in sizes) == rows
         assert max(rows) <= promise.ROWS_ON_DEVICE
+    # Few bodies that pull many: there is time for all, and room for some.
+    assert promise.rows_of(1 << 20, promise.PAIRS_ON_DEVICE << 10, 1) == promise.ROWS_ON_DEVICE
     generator = np.random.default_rng(1)
     assert_array_equal(promise.drawn(700, 700, generator), np.arange(700))
     rows = [promise.drawn(10_000, 128, generator) for _ in range(400)]

@@ -81,15 +81,12 @@ def results_there(
         array.reshape(len(right), -1)[:, : columns.shape[1]] = columns
         used.append(columns.shape[1] * array.itemsize // WORD)
     with driver.kept([np.zeros(1, np.uint32), *laid_out, *chain(*fillings)]) as (mark, *places):
-        parts = [
-            Part(address, array.nbytes, array[0].nbytes // WORD, used[place], *_own(places[place :: len(arrays)]))
-            for place, (address, array) in enumerate(zip(known, laid_out, strict=True))
-        ]
+        parts = []
+        for place, (address, array) in enumerate(zip(known, laid_out, strict=True)):
+            copied, *filled = places[place :: len(arrays)]
+            width = array[0].nbytes // WORD
+            parts.append(Part(address, array.nbytes, width, used[place], copied, tuple(filled)))
         yield CudaResults(parts, mark, stream)
-
-
-def _own(places: list[int]) -> tuple[int, tuple[int, ...]]:
-    return places[0], tuple(places[1:])
 
 
 def _address(array: Any, likes: Sequence[NDArray[Any]]) -> int | None:

@@ -160,19 +160,19 @@ def parameters(arguments: Iterable[Any], places: Mapping[int, int]) -> list[Any]
 def _launch(kernel: int, blocks: int, block: int, arguments: tuple[Any, ...], results: int) -> None:
     """Copy the arrays to the device in one piece, launch, and copy the last ``results`` of them back in one."""
     arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
-    starts = np.cumsum([0, *(-(-array.nbytes // driver.ALIGNED) * driver.ALIGNED for array in arrays)])
-    taken = int(starts[len(arrays) - results])
-    host = np.empty(int(starts[-1]), np.uint8)
+    starts = driver.starts_of(arrays)
+    taken = starts[len(arrays) - results]
+    host = np.empty(starts[-1], np.uint8)
     # A view of each array's place.
     views = [
         host[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
-        for array, first in zip(arrays, map(int, starts), strict=False)
+        for array, first in zip(arrays, starts, strict=False)
     ]
     for view, array in zip(views[:-results], arrays, strict=False):
         view[...] = array
     with driver.allocated(host.nbytes) as memory:
         driver.copy_in(memory, host[:taken])
-        places = {id(array): memory + int(first) for array, first in zip(arrays, starts, strict=False)}
+        places = {id(array): memory + first for array, first in zip(arrays, starts, strict=False)}
         driver.launch(kernel, blocks, block, parameters(arguments, places))
         driver.copy_out(host[taken:], memory + taken)
     for view, array in zip(views[-results:], arrays[-results:], strict=True):

@@ -7,6 +7,7 @@ Needs a current CUDA context, so it is called in a worker only.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -273,10 +274,15 @@ def allocated(size: int) -> Iterator[int]:
         free(address)
 
 
+def starts_of(arrays: Sequence[NDArray[Any]]) -> list[int]:
+    """Return at which bytes arrays begin that lie behind one another in one piece of memory, and at last its size."""
+    return [0, *itertools.accumulate(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)]
+
+
 @contextmanager
 def kept(arrays: Sequence[NDArray[Any]]) -> Iterator[list[int]]:
     """Copy contiguous arrays to the device, in one piece, for the block; yields their addresses."""
-    starts = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)]).tolist()
+    starts = starts_of(arrays)
     host = np.empty(starts[-1], np.uint8)
     for array, start in zip(arrays, starts, strict=False):
         host[start : start + array.nbytes] = array.reshape(-1).view(np.uint8)

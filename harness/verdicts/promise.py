@@ -26,13 +26,13 @@ from gravbench.model.array_likes import is_cupy
 from gravbench.model.record import LARGEST
 
 MOST_ROWS, LEAST_ROWS = 1024, 128
-"""Rows that are compared, but for quantile 1, which has no upper bound."""
+"""The most rows that are compared, but for quantile 1, and the fewest, if there are as many bodies."""
 PAIRS_ON_DEVICE, PAIRS_ON_HOST = 1 << 30, 1 << 23
 """Pairs of bodies up to which more rows are compared than ``LEAST_ROWS``: about a millisecond of a GPU."""
 MORE = 8
-"""So many times as many rows are compared of what a sample refutes, before another choice is taken."""
+"""How many times as many rows are compared of what a sample refutes, before another choice is taken."""
 ROWS_ON_DEVICE = math.isqrt(PAIRS_ON_DEVICE)
-"""The most rows for which a GPU has time."""
+"""The most rows that are compared for quantile 1: a GPU has room for no more."""
 CHANCE = 0.01
 """How often a promise that does not hold passes, at most, where there are rows enough to tell."""
 
@@ -85,7 +85,7 @@ def rows_of(n: int, pairs: int, quantile: float, *, more: bool = False) -> int:
     For quantile 1 there are never ``more`` of them.
     """
     if quantile == LARGEST:
-        return min(n, max(LEAST_ROWS, pairs // n))
+        return min(n, max(LEAST_ROWS, min(ROWS_ON_DEVICE, pairs // n)))
     return min(n, (MORE if more else 1) * max(LEAST_ROWS, min(MOST_ROWS, pairs // n)))
 
 
