@@ -213,6 +213,7 @@ def test_a_page_says_what_its_kernels_took_on_a_gpu(name):
 
 
 def test_teachers_see_the_times_of_all_exercises(monkeypatch):
+    pytest.importorskip("mkdocs")
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "hooks"))
     import course_pages
     import site_pages
