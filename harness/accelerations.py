@@ -46,7 +46,8 @@ REMEMBERED = 64
 """Sizes, softenings and questions for which it is remembered which choices kept their promise."""
 
 FEW = 4096
-"""Bodies up to which the host converts them, before it copies them to a GPU: it takes less time than the kernels do."""
+"""Bodies up to which the host finds their extent, and if no check needs them as they are, converts them: it takes less
+time than kernels and a wait for them."""
 
 _one_at_a_time = ForkLock()
 _last = threading.local()
@@ -280,12 +281,12 @@ def _here(arrays: Mapping[str, Any], wanted: Wanted, laps: Laps) -> tuple[Any, U
 
 
 def _sent(given: Mapping[str, Any], wanted: Wanted, laps: Laps) -> HostBodies | None:
-    """Copy many bodies to the device as they are; None where the host converts them first."""
+    """Copy bodies to the device as they are; None where the host converts them first."""
     n = len(given["mj"])
-    if wanted.toolkit != CUPY or wanted.known is None or n <= FEW:
+    if wanted.toolkit != CUPY or wanted.known is None or (n <= FEW and not wanted.checked):
         return None
     bodies = _host_bodies(n, _part_of_cuda(CUPY, "lay_out_bodies").queue)
-    bodies.send(given["xj"], given["mj"])
+    (bodies.copy if n <= FEW else bodies.send)(given["xj"], given["mj"])
     laps.lap(used.COPYING_THERE)
     return bodies
 

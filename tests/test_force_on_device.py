@@ -40,6 +40,7 @@ SECONDS = 10
 def on_device(monkeypatch):
     """Take arrays of the host for CuPy's, at whose values nothing may look, and compute on the processor."""
     monkeypatch.setattr(accelerations, "CUPY", "cpu")
+    monkeypatch.setattr(accelerations, "_sent", lambda *_: None)
     monkeypatch.setattr(CpuToolkit, "download", lambda _, array: np.asarray(array))
     monkeypatch.setattr(CpuToolkit, "upload", lambda self, array: np.array(array, self.real, order="C").view(_OnDevice))
     accelerations._seen.cache_clear()
@@ -168,8 +169,10 @@ def test_the_line_of_a_million_bodies_has_no_crowd():
     n = 1 << 20
     scaled = units.scaled({"xj": np.zeros((n, 3)), "mj": np.ones(n)}, 1.0, on_device=True)
     line = scaled.or_line(np.bool_(False))
-    assert crowds.Kind(line.arrays["mj"], line.arrays["xj"].astype(np.float32)).suits("fast_multipole", {"bits": 10})
-    assert not crowds.Kind(line.arrays["mj"], np.zeros((n, 3))).suits("fast_multipole", {"bits": 10})
+    assert crowds.Kind(line.arrays["mj"], line.arrays["xj"].astype(np.float32)).suits("barnes_hut", {"bits": 10})
+    at_one_place = crowds.Kind(line.arrays["mj"], np.zeros((n, 3)))
+    assert not at_one_place.suits("barnes_hut", {"bits": 10})
+    assert all(at_one_place.suits(name, {"bits": 10}) for name in ("resident_tree", "fast_multipole"))
 
 
 # What is checked before the first tree

@@ -28,8 +28,8 @@ def _sampled(n: int) -> NDArray[np.int64]:
 
 
 def is_for_any(variant: Variant) -> bool:
-    """Tell whether a variant suits any bodies: neither an approximation nor one that needs masses of zero or more."""
-    return variant.approximates is None and not variant.positive_masses
+    """Tell whether a variant suits any bodies: any masses, and any number of bodies at one place."""
+    return not variant.positive_masses and (variant.approximates is None or variant.divides_crowds)
 
 
 class Kind:
@@ -59,7 +59,7 @@ class Kind:
         declared = discover()[variant]
         if declared.positive_masses and self.has_negative:
             return False
-        if declared.approximates is None:
+        if declared.approximates is None or declared.divides_crowds:
             return True
         bits: Any = axes.get("bits", MOST_BITS)
         # What is no crowd in a large cell is none in a small one.

@@ -152,6 +152,7 @@ class Declaration:
         dtypes: the number types that it computes in.
         mixed: whether its float32 kernel also computes in float64, which is a mistake in all others.
         positive_masses: whether a mass below zero makes its result wrong.
+        divides_crowds: whether it is fast where thousands of bodies are in one cell of its tree.
         of_positions: whether launches at other positions than those prepared for are slower, though as accurate. May be
             a function of the axes, of which an older record may lack some.
         mutual: whether each pair is computed once for both bodies, or the name of the CUDA C function in which it is.
@@ -176,6 +177,7 @@ class Declaration:
     dtypes: tuple[Dtype, ...] = ("float32", "float64")
     mixed: bool = False
     positive_masses: bool = False
+    divides_crowds: bool = False
     of_positions: bool | Callable[[Axes], bool] = False
     mutual: bool | str = False
     on_host: bool = False

@@ -7,7 +7,6 @@ extent, write the bodies of a variant in its units and layout, and its accelerat
 from __future__ import annotations
 
 from collections import deque
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,10 +45,11 @@ class HostBodies:
         self.extent: Extent | None = None
 
     def copy(self, positions: NDArray[Any], masses: NDArray[Any]) -> None:
-        """Queue copies to the device, of each block of rows as soon as it is read.
+        """Queue copies to the device, of each block of rows as soon as it is read; their ``extent`` is not known then.
 
         The copies before have ended: who queued them waited for a result.
         """
+        self.extent = None
         pairs = list(zip((positions, masses), self._here, strict=True))
 
         def read(part: slice) -> slice:
@@ -102,16 +102,12 @@ class Crossing:
         self.is_in_units, self._power = False, 0
         self._copied: NDArray[Any] | None = None
 
-    @cached_property
-    def _beside(self) -> Any:
-        return self._toolkit.stream()
-
     def lay_out(self, bodies: HostBodies) -> None:
         """Queue a kernel that writes the bodies of the variant, which are scaled."""
         self._lay_out(-(-self.n // BLOCK), BLOCK, *bodies.there, *self._bodies)
 
     def launch(self, scaled: Scaled, dtype: Dtype) -> None:
-        """Launch the variant, and write its accelerations as rows; wait for it.
+        """Launch the variant, and write its accelerations as rows, which page-locked memory gets; wait for it.
 
         These are in the caller's units, and ``is_in_units`` tells that, if the device has all their digits: it makes
         zero of what is not normal. Otherwise they are as the variant has them.
@@ -132,14 +128,13 @@ class Crossing:
             ends.blocks, BLOCK, *self._pulls, self.there, ends.there, np.int32(self.n), np.float64(unit), NONE
         )
         ends.queue()
+        self._toolkit.fetch(self._here, self.there, None)
         self._toolkit.wait(None)
         smallest, largest = ends.least().tolist()
         return smallest, -largest
 
     def copy(self) -> None:
-        """Copy the accelerations into a new array, beside what is queued meanwhile, for which this does not wait."""
-        self._toolkit.fetch(self._here, self.there, self._beside)
-        self._toolkit.wait(self._beside)
+        """Copy the accelerations into a new array, while the device does what is queued."""
         self._copied = copied = np.empty(self._here.shape, self._here.dtype)
 
         def write(part: slice) -> None:

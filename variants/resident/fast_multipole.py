@@ -94,6 +94,7 @@ def accepted_errors(axes):
     },
     approximates="cells far from each other act by Taylor expansions",
     positive_masses=True,
+    divides_crowds=True,
     dtypes=("float32",),
     tolerance=accepted_errors,
 )

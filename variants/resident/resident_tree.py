@@ -50,6 +50,7 @@ from gravbench.variants.resident import accuracy, resident_share, tree_buffers, 
     when="warps == 1 or p == 32 * warps",
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
     positive_masses=True,
+    divides_crowds=True,
     tolerance=accuracy.of_axes,
     kernel_parts=walk_parts.PARTS,
 )

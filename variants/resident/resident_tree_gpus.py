@@ -30,6 +30,7 @@ from gravbench.variants.resident import accuracy, counted, resident_share, tree_
     ranges={"gpus": several.GPUS, "theta": accuracy.THETA, "part": accuracy.PART},
     approximates="a cell far away for its width, or for its part of the acceleration, acts as its moments",
     positive_masses=True,
+    divides_crowds=True,
     tolerance=accuracy.of_axes,
     kernel_parts=walk_parts.PARTS,
 )
