@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 SIZES = {"u32": 4, "u64": 8}
-SPECIAL = re.compile(r"%(tid|ntid|ctaid)\.x")
+SPECIAL = re.compile(r"%((?:tid|ntid|ctaid)\.[xy])")
 
 
 class HostMemoryCard:
@@ -35,11 +35,22 @@ class HostMemoryCard:
 
 
 class PtxCard(HostMemoryCard):
-    """libcuda as ``gravbench.toolkits.driver`` calls it; ``calls`` are the names of what was called."""
+    """libcuda as ``gravbench.toolkits.driver`` calls it: what is queued runs when the host waits for everything.
+
+    ``calls`` has what was queued, and in which stream; ``waits`` counts how often the host waited.
+    """
+
+    FAULT = 700
 
     def __init__(self):
         super().__init__()
-        self.images, self.calls = {}, []
+        self.images, self.queued, self.calls, self.waits, self.code = {}, [], [], 0, 0
+
+    def queue(self, name, stream, work, *, late=False):
+        """Queue a call; what is ``late`` is in a stream that the device takes up last."""
+        self.calls.append((name, stream))
+        self.queued.append((late, work))
+        return self.code
 
     def cuModuleLoadData(self, module, image):  # noqa: N802
         self.images[len(self.images) + 1] = image.decode()
@@ -52,30 +63,48 @@ class PtxCard(HostMemoryCard):
         return 0
 
     def cuMemcpyDtoDAsync_v2(self, to, values, size, stream):  # noqa: N802
-        self.calls.append(("fill", stream.value))
-        return self.cuMemcpyHtoD_v2(to, values, size)
+        return self.queue("copy", stream.value, lambda: self.cuMemcpyHtoD_v2(to, values, size))
 
     def cuCtxSynchronize(self):  # noqa: N802
+        self.waits += 1
+        queued, self.queued = sorted(self.queued, key=lambda each: each[0]), []
+        for _, work in queued:
+            try:
+                work()
+            except ZeroDivisionError:  # a fault, after which the context refuses everything
+                self.code = self.FAULT
+                break
+        return self.code
+
+    def cuGetErrorString(self, code, text):  # noqa: N802
+        text._obj.value = f"error {code}".encode()
         return 0
 
     def cuLaunchKernel(self, function, *rest):  # noqa: N802
         *extents, _, stream, addresses, _ = rest
-        self.calls.append(("launch", stream.value))
-        grid, along_y, along_z, block, *others = extents
-        assert (along_y, along_z, *others) == (1, 1, 1, 1)
-        run(self.images[function.value], grid, block, addresses)
-        return 0
+        *grid, along_z, block, block_y, block_z = extents
+        assert (along_z, block_y, block_z) == (1, 1, 1)
+        text = self.images[function.value]
+        parameters = parameters_of(text, addresses)  # the driver copies them
+        return self.queue("launch", stream.value, lambda: run(text, grid, block, parameters))
 
 
-def run(text, grid, block, addresses):
-    """Run all threads of a launch, each instruction for all of them at once."""
-    head, body = re.search(r"\((.*?)\)\s*\{(.*)\}", text, re.DOTALL).groups()
-    parameters = {
+def parameters_of(text, addresses):
+    """Return the parameters of a launch by name."""
+    kinds = re.findall(r"\.param \.(\w+) (\w+)", text.partition("{")[0])
+    return {
         name: int.from_bytes(ctypes.string_at(address, SIZES[kind]), "little")
-        for (kind, name), address in zip(re.findall(r"\.param \.(\w+) (\w+)", head), addresses, strict=True)
+        for (kind, name), address in zip(kinds, addresses, strict=True)
     }
-    threads = np.arange(grid * block, dtype=np.uint64)
-    special = {"tid": threads % block, "ntid": np.full_like(threads, block), "ctaid": threads // block}
+
+
+def run(text, grid, block, parameters):
+    """Run all threads of a launch, each instruction for all of them at once."""
+    body = re.search(r"\{(.*)\}", text, re.DOTALL)[1]
+    threads = np.arange(grid[0] * grid[1] * block, dtype=np.uint64)
+    blocks = threads // block
+    special = {"tid.x": threads % block, "ntid.x": np.full_like(threads, block)}
+    special |= {"ctaid.x": blocks % grid[0], "ctaid.y": blocks // grid[0]}
     machine = SimpleNamespace(registers={}, active=np.ones(len(threads), bool), special=special, parameters=parameters)
     for line in filter(None, map(str.strip, body.split(";"))):
         if not line.startswith(".reg"):

@@ -19,6 +19,7 @@ from gravbench.measuring.outcome import CaseError, Outcome, Results, counted, te
 from gravbench.measuring.plan import plan
 from gravbench.measuring.stages import Job, Station
 from gravbench.model.device import Device
+from gravbench.model.quantities import FORCE
 from gravbench.model.record import Errors, Inside, Preparation
 from gravbench.model.runs import RecordFile
 from gravbench.model.variant import CPU, Tolerance, discover
@@ -260,8 +261,25 @@ def test_what_a_first_launch_would_compile_on_the_host_counts_as_compiling(monke
     phases = []
     outcome = stages.run(Job(0, case, None), Station((ROOT / "tests" / "faulty" / "cpu",)), phases.append)
     assert (outcome.status, outcome.reason) == ("ok", None)
-    assert phases == ["loading", "compiling", "verifying", "racing", "verifying", "releasing"]
+    assert phases == ["loading", "compiling", "verifying", "verifying", "releasing"]
     assert 0.01 < outcome.results.preparation.compile_seconds < 60
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_raced"),
+    [
+        ({"settings": QUICK, "behind": 1.0}, True),
+        ({"settings": QUICK}, False),
+        ({"settings": None, "behind": 1.0}, False),
+        ({"settings": QUICK, "behind": 1.0, "timed": "step"}, False),
+    ],
+)
+def test_only_a_case_that_is_raced_has_everybody_else_suspended_for_that(asked, is_raced):
+    phases = []
+    (case,) = load("quick", ["n=40", f"timed={asked.get('timed', FORCE)}"], variants=["numpy_direct"]).cases
+    job = Job(0, case, asked["settings"], behind=asked.get("behind"))
+    assert stages.run(job, Station(), phases.append).status == "ok"
+    assert (stages.RACING in phases) == is_raced
 
 
 def test_what_is_compiled_for_the_host_counts(monkeypatch, tmp_path):

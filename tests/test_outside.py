@@ -6,11 +6,13 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from functools import cache
 from tempfile import NamedTemporaryFile
 
 import numpy as np
+import psutil
 import pytest
 
 from conftest import GPUS
@@ -314,6 +316,21 @@ def test_it_answers_in_another_process_waits_while_it_is_suspended_and_is_replac
     assert answered(judge, question).error == "its process died twice"
     monkeypatch.undo()
     assert answered(judge, question) == Answer()
+
+
+def test_it_starts_no_other_process_so_that_to_suspend_it_none_is_looked_for(judge, monkeypatch):
+    assert answered(judge, right_question()) == Answer()
+    assert judge._process.root.children(recursive=True) == []
+    monkeypatch.setattr(psutil.Process, "children", lambda *_, **__: pytest.fail("all processes are looked through"))
+    judge.suspend()
+    try:
+        deadline = time.monotonic() + 10
+        while judge._process.root.status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert judge._process.root.status() == psutil.STATUS_STOPPED
+    finally:
+        judge.resume()
+    assert answered(judge, right_question()) == Answer()
 
 
 def test_rows_are_drawn_and_summed_ahead_and_serve_for_one_judgement(monkeypatch):

@@ -3,6 +3,8 @@
 The device is pretended: its memory is the host's, and it runs the PTX of the product.
 """
 
+from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,9 +15,9 @@ from gravbench.model.generators import plummer
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
 from gravbench.model.variant import Prepared, discover
-from gravbench.toolkits import buffers, driver
+from gravbench.toolkits import buffers, cuda_results, driver
 from gravbench.toolkits.cpu import CpuToolkit
-from gravbench.toolkits.cuda_results import results_there
+from gravbench.toolkits.cuda_results import CudaResults, results_there
 from gravbench.toolkits.interface import CudaToolkit
 from gravbench.toolkits.opening import open_toolkit
 from gravbench.verifying import verify
@@ -23,7 +25,7 @@ from gravbench.verifying.verify import AFTER_TIMING, MANY, Judge, WrongError
 from nvrtc import ARCHITECTURES
 from ptx_card import PtxCard
 
-VARIANT = discover()["numpy_direct"]
+VARIANT, TILED = discover()["numpy_direct"], discover()["tiled"]
 STREAM = 77
 N = 70
 
@@ -49,7 +51,15 @@ class PtxToolkit(CpuToolkit):
 
     def download(self, array):
         self.downloads += 1
+        self.synchronize()
         return np.array(super().download(array))
+
+    def copy_in(self, array, values):
+        self.synchronize()
+        super().copy_in(array, values)
+
+    def synchronize(self):
+        driver.synchronize()
 
 
 @pytest.fixture
@@ -69,8 +79,11 @@ def right_sums(rows, eps2, real):
     return np.einsum("ij,ijk->ik", strength, difference)
 
 
-def judge_of(change=None, dtype="float32", layout="rows of 3", bodies=None):
-    """Return a judge of a variant that has been found right; ``change`` is what its launches after that do besides."""
+def judge_of(change=None, dtype="float32", layout="rows of 3", bodies=None, host=lambda: None, *, late=False):
+    """Return a judge of a variant that has been found right; ``change`` is what its launches after that do besides.
+
+    ``host`` is what they do on the host, and ``late`` launches are in another stream.
+    """
     bodies = bodies or plummer(N, 1, 0.05)
     toolkit = PtxToolkit(VARIANT, dtype, find(GRAVITY))
     rows = toolkit.upload(np.column_stack([bodies.position, bodies.mass]))
@@ -79,7 +92,7 @@ def judge_of(change=None, dtype="float32", layout="rows of 3", bodies=None):
     arrays = columns if layout == "columns" else result
     count = []
 
-    def launch():
+    def compute():
         before = result.copy()
         result[:, :3] = right_sums(np.asarray(rows), toolkit.real(bodies.eps**2), toolkit.real)
         count.append(True)
@@ -88,6 +101,10 @@ def judge_of(change=None, dtype="float32", layout="rows of 3", bodies=None):
         if layout == "columns":
             for axis, column in enumerate(columns):
                 column[:] = result[:, axis]
+
+    def launch():
+        driver._library().queue("variant", None if late else STREAM, compute, late=late)
+        host()
 
     judge = Judge(toolkit, Prepared(launch, rows, arrays), bodies, VARIANT.tolerance[dtype], dtype)
     judge.launch()
@@ -160,7 +177,10 @@ def test_what_is_right_is_downloaded_only_to_be_handed_over(dtype, layout, card)
     per_result = 3 if layout == "columns" else 1
     # What the other bodies' accelerations are made of, the first launch, and what is handed over.
     assert judge.toolkit.downloads - before == per_result * (2 + len(handed))
-    assert len(card.calls) == 2 * per_result * (MANY - 1)
+    names = Counter(name for name, _ in card.calls)
+    put_back = names["copy"] - 2 * per_result * (MANY - 1)
+    assert put_back in range(0, per_result * len(handed) + 1, per_result), "at most what is handed over"
+    assert names["launch"] == per_result * 4
     assert {stream for _, stream in card.calls} == {STREAM}
     assert len(judge.launches) == 2
     assert judge.launches[0] == judge.launches[1], "what is left after the last launch is right"
@@ -187,7 +207,8 @@ def test_in_a_plane_there_is_nothing_to_compute_along_z(card):
     judge = judge_of(leaves_z, bodies=flat)
     judge.check_many()
     assert len(judge.launched_times) == MANY + 1
-    assert len(card.calls) == 2 * (MANY - 1)
+    assert len(judge.launches) == 1
+    assert Counter(card.calls)["launch", STREAM] == 4, "nothing differs"
 
 
 @pytest.mark.parametrize("turn", [0, 1, 57, MANY - 1])
@@ -220,12 +241,20 @@ def test_arrays_that_are_laid_out_otherwise_are_compared_by_the_host(spoilt, car
         assert there is None
     with results_there([array], fillings[0][0], fillings, 0) as there:
         there.fill(1)
-        assert not there.differ()
+        there.keep(0)
+        assert there.differing(1) == []
         array[4, 2] = np.nan
-        assert there.differ()
-        array[4, 2] = 1
-        assert not there.differ()
-    assert len(card.calls) == 4
+        there.keep(1)
+        assert there.differing(1) == []
+        assert there.differing(2) == [1]
+        there.fill(0)
+        there.put_back(1)
+        assert np.argwhere(np.isnan(array)).tolist() == [[4, 2]]
+        there.put_back(0)
+        assert (array == 1).all()
+        there.keep(1)
+        assert there.differing(2) == []
+    assert ("launch", None) in card.calls
 
 
 @pytest.mark.parametrize("n", [1, 85, 86, 256, 300])
@@ -234,12 +263,84 @@ def test_every_word_of_a_result_is_compared_and_none_beyond(n, card):  # noqa: A
     array, right = whole[:n], np.ones((n, 3), np.float32)
     with results_there([array], right, [[right]], 0) as there:
         whole[n:] = 2
-        assert not there.differ()
-        for place in np.ndindex(array.shape) if n < 256 else [(0, 0), (n - 1, 2)]:
-            array[place] = -1
-            assert there.differ(), place
-            array[place] = 1
-        assert not there.differ()
+        words = list(np.ndindex(array.shape))[:: 1 if n < 256 else 3 * n - 1]
+        for first in range(0, len(words), there.most - 1):
+            some = words[first : first + there.most - 1]
+            there.keep(0)
+            for place, word in enumerate(some, 1):
+                driver.synchronize()
+                array[word] = -1
+                there.keep(place)
+                driver.synchronize()
+                array[word] = 1
+            assert there.differing(len(some) + 1) == list(range(1, len(some) + 1))
+        assert (whole[n:] == 2).all()
+
+
+def checked_groups(judge, monkeypatch):
+    """Judge launches after timing, none of which is handed over; return how many the device compared at a time."""
+    groups = []
+    differing = CudaResults.differing
+    monkeypatch.setattr(CudaResults, "differing", lambda there, count: groups.append(count) or differing(there, count))
+    judge.generator = SimpleNamespace(integers=lambda _: 1)
+    judge.check_many()
+    return groups
+
+
+def test_the_host_waits_for_groups_of_launches(card, monkeypatch):
+    judge = judge_of()
+    judge.quickest = 1e-6
+    before = card.waits
+    groups = checked_groups(judge, monkeypatch)
+    assert groups == [1, 8, 64, MANY - 1 - 73]
+    # To read the other bodies' accelerations, thrice around the first launch and to read it, and to copy what is right.
+    assert card.waits - before == len(groups) + 6
+
+
+@pytest.mark.parametrize(("quickest", "largest"), [(0.0101, 1), (0.005, 2), (0.001, 10)])
+def test_a_group_takes_no_longer_than_its_launches_may(quickest, largest, card, monkeypatch):  # noqa: ARG001
+    judge = judge_of()
+    monkeypatch.setattr(Judge, "quickest", property(lambda _: quickest, lambda *_: None), raising=False)
+    groups = checked_groups(judge, monkeypatch)
+    assert max(groups) == largest
+    assert sum(groups) == MANY - 1
+
+
+def test_after_launches_that_differ_groups_begin_small_again(card, monkeypatch):  # noqa: ARG001
+    judge = judge_of(wrong_at(20, factor=1 + 1e-7))
+    judge.quickest = 1e-6
+    assert checked_groups(judge, monkeypatch) == [1, 8, 64, 1, 8, 1, 8, 18]
+
+
+def test_a_group_keeps_no_more_than_there_is_memory_for(card, monkeypatch):  # noqa: ARG001
+    judge = judge_of()
+    judge.quickest = 1e-6
+    monkeypatch.setattr(cuda_results, "MOST_KEPT_BYTES", 3 * 1024)  # a launch leaves 840 bytes
+    assert set(checked_groups(judge, monkeypatch)) == {1, 3}
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_launches_in_another_stream_are_found_and_those_that_the_host_waits_for_are_right(waits, card):
+    judge = judge_of(host=driver.synchronize if waits else lambda: None, late=True)
+    if waits:
+        judge.check_many()
+        assert len(judge.launched_times) == MANY + 1
+    else:
+        with pytest.raises(WrongError, match=AFTER_TIMING):
+            judge.check_many()
+    assert ("variant", None) in card.calls
+
+
+def test_a_fault_in_the_middle_of_a_group_is_what_the_driver_says(card):
+    def fails(result, before, count):  # noqa: ARG001
+        if count == 50:
+            raise ZeroDivisionError
+
+    judge = judge_of(fails)
+    judge.quickest = 1e-6
+    with pytest.raises(driver.DriverError, match="cuCtxSynchronize: error 700"):
+        judge.check_many()
+    assert ("launch", STREAM) in card.calls
 
 
 def test_where_few_launches_follow_nothing_is_copied_to_the_device(card):
@@ -247,14 +348,14 @@ def test_where_few_launches_follow_nothing_is_copied_to_the_device(card):
     judge.quickest = 1e3
     judge.launch = lambda _=None: judge.prepared.launch()
     judge.check_many()
-    assert not card.calls
+    assert {name for name, _ in card.calls} == {"variant"}
 
 
 def test_several_gpus_are_compared_by_the_host(card):
     judge = judge_of()
     judge.toolkit.gpus = 2
     judge.check_many()
-    assert not card.calls
+    assert {name for name, _ in card.calls} == {"variant"}
 
 
 @pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name.startswith("sm_")])
@@ -279,22 +380,124 @@ def test_a_gpu_finds_the_only_number_that_differs_and_fills_results(toolkit, dty
     others, nothing = np.roll(whole, 1, axis=0), np.full_like(whole, np.nan)
     with opened.results_there([array], right, [[others], [nothing]]) as there:
         assert there is not None
-        assert not there.differ()
+        there.keep(0)
         there.fill(0)
         np.testing.assert_array_equal(opened.download(array), others)
-        assert there.differ()
+        there.keep(1)
         there.fill(1)
         assert np.isnan(opened.download(array)).all()
-        assert there.differ()
-        for place in ((0, 0), (999, 2), (500, 1)):
+        there.keep(2)
+        for place, word in enumerate([(0, 0), (999, 2), (500, 1)], 3):
             changed = whole.copy()
-            changed[place] = np.nextafter(changed[place], changed.dtype.type(1e9))
+            changed[word] = np.nextafter(changed[word], changed.dtype.type(1e9))
             opened.copy_in(array, changed)
-            assert there.differ()
+            there.keep(place)
         opened.copy_in(array, whole)
-        assert not there.differ()
+        there.keep(6)
+        assert there.differing(7) == [1, 2, 3, 4, 5]
+        assert there.differing(3) == [1, 2], "marks are cleared"
+        assert there.differing(1) == []
+        there.put_back(5)
+        np.testing.assert_array_equal(opened.download(array), changed)
+        there.put_back(0)
+        there.keep(there.most - 1)
+        assert there.differing(there.most) != []
+        assert there.most - 1 not in there.differing(there.most)
     if layout == "rows of 4":
         whole[:, 3] = 5
         opened.copy_in(array, whole)
         with opened.results_there([array], right, [[others], [nothing]]) as there:
-            assert not there.differ()
+            there.keep(0)
+            assert there.differing(1) == []
+
+
+def judge_on_gpu(toolkit, n, changed=lambda launch, *_: launch):
+    """Return a judge of ``tiled`` that has been found right; ``changed`` makes another launch of that of the kernel."""
+    opened = open_toolkit(toolkit, TILED, "float32", find(GRAVITY))
+    bodies = plummer(n, 1, 0.05)
+    prepared = TILED.prepare(opened, bodies, **TILED.complete({}))
+    prepared = replace(prepared, launch=changed(prepared.launch, opened, prepared.accelerations))
+    judge = Judge(opened, prepared, bodies, TILED.tolerance["float32"], "float32")
+    judge.launch()
+    assert judge.verdict()[1] is None
+    judge.hand_over()
+    return judge
+
+
+def wrong_once(number):
+    """Have the last row of one launch, which is none of the first two, hold what the one before it holds."""
+
+    def changed(launch, opened, accelerations):
+        count = []
+
+        def spoilt():
+            launch()
+            count.append(True)
+            if len(count) == number:
+                rows = opened.download(accelerations)
+                rows[-1] = rows[-2]
+                opened.copy_in(accelerations, rows)
+
+        return spoilt
+
+    return changed
+
+
+def waits_itself(launch, opened, _):
+    return lambda: (launch(), opened.synchronize())
+
+
+def behind_another_stream(launch, opened, _):
+    stream = opened.stream()
+
+    def elsewhere():
+        driver.hold(2000, int(stream.ptr))
+        with stream:
+            launch()
+
+    return elsewhere
+
+
+@pytest.fixture
+def waited(monkeypatch):
+    """Give launches after timing all the time they need; returns what notes each wait for the device by its results."""
+    waits = []
+    synchronize = driver.synchronize
+    monkeypatch.setattr(driver, "synchronize", lambda: waits.append(True) or synchronize())
+    for limit in ("MANY_SECONDS", "MANY_SECONDS_OF_FEW"):
+        monkeypatch.setattr(verify, limit, 10.0)
+    return waits
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1000, 4096, 16_384])
+@pytest.mark.parametrize("toolkit", ["cupy", "numba", "pycuda"])
+def test_on_a_gpu_the_host_waits_for_groups_of_launches(toolkit, n, waited, need_toolkit):
+    need_toolkit(toolkit)
+    for changed in (lambda launch, *_: launch, waits_itself):
+        judge = judge_on_gpu(toolkit, n, changed)
+        waited.clear()
+        judge.check_many()
+        assert len(judge.launches) == 1
+        # Of 16,384 bodies some tens of launches fit into a group.
+        assert 4 < len(waited) < (20 if n < 16_384 else 40)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("number", [3, 4, 12, 60, MANY + 1])
+@pytest.mark.parametrize("toolkit", ["cupy", "numba", "pycuda"])
+def test_on_a_gpu_the_only_launch_of_a_group_that_is_wrong_is_found(toolkit, number, waited, need_toolkit):
+    need_toolkit(toolkit)
+    judge = judge_on_gpu(toolkit, 1000, wrong_once(number))
+    with pytest.raises(WrongError, match=AFTER_TIMING):
+        judge.check_many()
+    assert waited
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_launches_in_another_stream_are_found(waited, need_toolkit):
+    need_toolkit("cupy")
+    judge = judge_on_gpu("cupy", 1000, behind_another_stream)
+    with pytest.raises(WrongError, match=AFTER_TIMING):
+        judge.check_many()
+    assert waited

@@ -134,4 +134,4 @@ class OutsideJudge:
         self._process.end()
 
     def _started(self) -> Started:
-        return Started(self._place, serve, (self._log,))
+        return Started(self._place, serve, (self._log,), starts_others=False)

@@ -80,8 +80,15 @@ def workplace() -> Iterator[Workplace]:
 class Started:
     """A process of a run, with the connection to it: ``target`` gets the other end, and then ``arguments``."""
 
-    def __init__(self, workplace: Workplace, target: Callable[..., None], arguments: tuple[object, ...]) -> None:
-        """Start it."""
+    def __init__(
+        self,
+        workplace: Workplace,
+        target: Callable[..., None],
+        arguments: tuple[object, ...],
+        *,
+        starts_others: bool = True,
+    ) -> None:
+        """Start it; where it ``starts_others``, these are suspended with it."""
         self.mark = f"{workplace.mark}{next(workplace.numbers)}."
         self.connection, theirs = CONTEXT.Pipe()
         self._process = CONTEXT.Process(target=target, args=(theirs, *arguments), daemon=True)
@@ -94,6 +101,7 @@ class Started:
         self.others: set[psutil.Process] = set()
         """What it has started, also what has lost its parents."""
         self._strangers: set[psutil.Process] = set()
+        self._starts_others = starts_others
         self._is_suspended = False
         self.sentinel = self._process.sentinel
 
@@ -125,6 +133,8 @@ class Started:
     def _for_all(self, act: Callable[[psutil.Process], None]) -> None:
         with suppress(psutil.Error):
             act(self.root)
+        if not self._starts_others:  # to look for them takes a millisecond, and more where many processes run
+            return
         with suppress(psutil.Error):
             for child in self.root.children(recursive=True):
                 with suppress(psutil.Error):

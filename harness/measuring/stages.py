@@ -79,6 +79,11 @@ class Job:
     measured_at: float = -math.inf
     seed: int = field(default_factory=partial(secrets.randbits, 63))
 
+    @property
+    def is_raced(self) -> bool:
+        """Whether it is looked at, before it is timed, if the case can still be the fastest."""
+        return self.settings is not None and self.behind is not None and self.case.timed == FORCE
+
     def drawings(self, *, outraced: bool) -> tuple[int, ...]:
         """Return the drawings of the launches that the judge outside has to see where the case is right.
 
@@ -208,8 +213,7 @@ def verify(state: State) -> State:
 def race(state: State) -> State:
     """Look whether a searched case can still be the fastest: what is far behind is never recommended."""
     job = state.job
-    if job.settings is None or job.behind is None or job.case.timed != FORCE:
-        return state
+    assert job.settings is not None
     first = protocol.measure(
         state.timed.clock,
         state.timed.launch,
@@ -360,6 +364,8 @@ def run(job: Job, station: Station, begin: Callable[[str], None]) -> Outcome:
     state = State(job, station)
     try:
         for name, stage in STAGES:
+            if name == RACING and not job.is_raced:  # everybody else would be suspended for that
+                continue
             begin(name)
             state = stage(state)
             if state.is_over:

@@ -1,6 +1,6 @@
-"""What launches leave on a GPU: filled before each of them and compared with what is right, without a copy to the host.
+"""What launches leave on a GPU: filled before each of them, kept, and compared with what is right, without the host.
 
-What it is compared and filled with lies in memory of its own.
+What it is compared and filled with, and what is kept, lies in memory of its own.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from gravbench.toolkits import driver
 
 WORD = 4
 """Bytes that are compared at a time."""
+MOST_KEPT, MOST_KEPT_BYTES = 64, 16 << 20
+"""Launches whose results are kept at a time, and the memory for these; one launch is kept in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """An array that launches write: of each row of ``width`` words the first ``used`` are results.
 
-    ``result``, ``right`` and ``fillings`` are addresses on the device, of ``size`` bytes each.
+    ``result``, ``right`` and ``fillings`` are addresses on the device, of ``size`` bytes each. What launches leave is
+    kept from the address ``kept`` on.
     """
 
     result: int
@@ -33,32 +36,44 @@ class Part:
     used: int
     right: int
     fillings: tuple[int, ...]
+    kept: int
 
 
 class CudaResults:
     """See ``gravbench.toolkits.interface.DeviceResults``; the launches go into one stream."""
 
-    def __init__(self, parts: Sequence[Part], mark: int, stream: int) -> None:
-        """``mark`` is the address of a word that is 0."""
+    def __init__(self, parts: Sequence[Part], marks: int, most: int, distance: int, stream: int) -> None:
+        """Take the address of ``most`` words that are 0; of each part, places are ``distance`` bytes apart."""
+        self.most = most
         self._parts = parts
-        self._mark = mark
+        self._marks = marks
+        self._distance = distance
         self._stream = stream
 
     def fill(self, number: int) -> None:
         for part in self._parts:
             driver.copy_within(part.result, part.fillings[number], part.size, self._stream)
 
-    def differ(self) -> bool:
+    def keep(self, place: int) -> None:
         for part in self._parts:
-            words = part.size // WORD
-            driver.compare(part.result, part.right, self._mark, words, part.width, part.used, self._stream)
+            driver.copy_within(part.kept + place * self._distance, part.result, part.size, self._stream)
+
+    def put_back(self, place: int) -> None:
+        for part in self._parts:
+            driver.copy_within(part.result, part.kept + place * self._distance, part.size, self._stream)
+        driver.synchronize()  # other streams do not wait for the copy
+
+    def differing(self, count: int) -> list[int]:
+        for part in self._parts:
+            shape = part.size // WORD, part.width, part.used
+            driver.compare(part.kept, part.right, self._marks, self._distance, *shape, count, self._stream)
         driver.synchronize()
-        mark = np.zeros(1, np.uint32)
-        driver.copy_out(mark, self._mark)
-        if mark[0]:
-            driver.copy_in(self._mark, np.zeros_like(mark))
+        marks = np.zeros(count, np.uint32)
+        driver.copy_out(marks, self._marks)
+        if marks.any():
+            driver.copy_in(self._marks, np.zeros_like(marks))
             driver.synchronize()  # other streams do not wait for the copy
-        return bool(mark[0])
+        return [int(place) for place in np.flatnonzero(marks)]
 
 
 @contextmanager
@@ -80,13 +95,17 @@ def results_there(
         columns = right if len(laid_out) == 1 else right[:, place : place + 1]
         array.reshape(len(right), -1)[:, : columns.shape[1]] = columns
         used.append(columns.shape[1] * array.itemsize // WORD)
-    with driver.kept([np.zeros(1, np.uint32), *laid_out, *chain(*fillings)]) as (mark, *places):
+    *starts, distance = driver.starts_of(laid_out)
+    most = max(1, min(MOST_KEPT, MOST_KEPT_BYTES // distance))
+    copied = [np.zeros(most, np.uint32), *laid_out, *chain(*fillings)]
+    with driver.kept(copied) as (marks, *places), driver.allocated(most * distance) as memory:
         parts = []
         for place, (address, array) in enumerate(zip(known, laid_out, strict=True)):
-            copied, *filled = places[place :: len(arrays)]
+            expected, *filled = places[place :: len(arrays)]
             width = array[0].nbytes // WORD
-            parts.append(Part(address, array.nbytes, width, used[place], copied, tuple(filled)))
-        yield CudaResults(parts, mark, stream)
+            start = memory + starts[place]
+            parts.append(Part(address, array.nbytes, width, used[place], expected, tuple(filled), start))
+        yield CudaResults(parts, marks, most, distance, stream)
 
 
 def _address(array: Any, likes: Sequence[NDArray[Any]]) -> int | None:

@@ -64,10 +64,11 @@ COMPARE = b"""
 .target sm_75
 .address_size 64
 .visible .entry compare(
-    .param .u64 result, .param .u64 right, .param .u64 mark, .param .u32 words, .param .u32 width, .param .u32 used
+    .param .u64 results, .param .u64 right, .param .u64 marks, .param .u32 distance,
+    .param .u32 words, .param .u32 width, .param .u32 used
 ) {
     .reg .u64 %result, %right, %mark, %offset;
-    .reg .u32 %word, %threads, %block, %limit, %column, %left, %expected;
+    .reg .u32 %word, %threads, %block, %limit, %column, %place, %left, %expected;
     .reg .pred %done;
     mov.u32 %word, %tid.x;
     mov.u32 %threads, %ntid.x;
@@ -82,22 +83,29 @@ COMPARE = b"""
     setp.ge.u32 %done, %column, %limit;
     @%done ret;
     mul.wide.u32 %offset, %word, 4;
-    ld.param.u64 %result, [result];
-    add.u64 %result, %result, %offset;
-    ld.global.u32 %left, [%result];
     ld.param.u64 %right, [right];
     add.u64 %right, %right, %offset;
     ld.global.u32 %expected, [%right];
+    ld.param.u64 %result, [results];
+    add.u64 %result, %result, %offset;
+    mov.u32 %place, %ctaid.y;
+    ld.param.u32 %limit, [distance];
+    mul.wide.u32 %offset, %place, %limit;
+    add.u64 %result, %result, %offset;
+    ld.global.u32 %left, [%result];
     setp.eq.u32 %done, %left, %expected;
     @%done ret;
-    ld.param.u64 %mark, [mark];
+    mul.wide.u32 %offset, %place, 4;
+    ld.param.u64 %mark, [marks];
+    add.u64 %mark, %mark, %offset;
     st.global.u32 [%mark], 1;
     ret;
 }
 """
-"""A kernel of a thread per word of 32 bits that sets a mark to 1 where a result is not to the last bit what is right.
+"""A kernel that sets a mark to 1 for each of several results that is not to the last bit what is right.
 
-Of each row of ``width`` words it looks at the first ``used``.
+Its blocks along y have a result and a mark each, their threads along x a word of 32 bits each. The results lie
+``distance`` bytes apart; of each row of ``width`` words it looks at the first ``used``.
 """
 COMPARING_BLOCK = 256
 
@@ -238,11 +246,14 @@ def hold(microseconds: int, stream: int) -> None:
     launch(load_function(HOLD, "hold"), 1, 1, [ctypes.c_uint32(microseconds)], stream=stream)
 
 
-def compare(result: int, right: int, mark: int, words: int, width: int, used: int, stream: int) -> None:
-    """Queue a comparison of words on the device; see ``COMPARE``."""
-    parameters = [*map(ctypes.c_uint64, (result, right, mark)), *map(ctypes.c_uint32, (words, width, used))]
-    blocks = -(-words // COMPARING_BLOCK)
-    launch(load_function(COMPARE, "compare"), blocks, COMPARING_BLOCK, parameters, stream=stream)
+def compare(
+    results: int, right: int, marks: int, distance: int, words: int, width: int, used: int, count: int, stream: int
+) -> None:
+    """Queue a comparison of ``count`` results of so many words each on the device; see ``COMPARE``."""
+    numbers = distance, words, width, used
+    parameters = [*map(ctypes.c_uint64, (results, right, marks)), *map(ctypes.c_uint32, numbers)]
+    grid = -(-words // COMPARING_BLOCK), count
+    launch(load_function(COMPARE, "compare"), grid, COMPARING_BLOCK, parameters, stream=stream)
 
 
 @lru_cache

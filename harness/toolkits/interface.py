@@ -91,13 +91,24 @@ class Ceiling:
 
 
 class DeviceResults(Protocol):
-    """Results of launches, where these leave them on the device."""
+    """Results of launches in a row, each kept on the device as its launch left it.
+
+    ``most`` is the number of places at which results are kept.
+    """
+
+    most: int
 
     def fill(self, number: int) -> None:
-        """Queue that they are filled with the filling of this number."""
+        """Queue that the arrays of results are filled with the filling of this number."""
 
-    def differ(self) -> bool:
-        """Wait for all launches, and tell whether the results are, in any bit, other than right."""
+    def keep(self, place: int) -> None:
+        """Queue that what is in these arrays is kept at a place."""
+
+    def put_back(self, place: int) -> None:
+        """Fill these arrays with what is kept at a place, and wait for that."""
+
+    def differing(self, count: int) -> list[int]:
+        """Wait for all launches; return which of the first ``count`` places have, in any bit, other than right."""
 
 
 def time_on_host(launch: Callable[[], None], count: int, while_busy: Callable[[], None]) -> Timing:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import cached_property, lru_cache
 from time import perf_counter
 from typing import Any
@@ -55,6 +55,10 @@ MANY_SECONDS, MANY_SECONDS_OF_FEW = 0.01, 0.3
 """After which no more of them follow; of up to ``ALL_ROWS_UP_TO`` bodies there is more time."""
 WORTH_COPYING = 4
 """Launches that have to fit into this time for a copy of what is right on the device to save any."""
+GROUP_SECONDS = 0.01
+"""For which launches are queued at most before the host waits for them, by the time of the quickest."""
+GROWTH = 8
+"""Times as many launches are queued as before, where all of those were to the last bit what is right."""
 
 DIFFERING = 8
 """Rows compared beside a sample: those that differ most from what another launch left and was right."""
@@ -247,38 +251,64 @@ class Judge:
     def check_many(self) -> None:
         """Judge launches in a row, each over other numbers than NaN or over NaN: what is left out shows in both.
 
-        Where that saves time, the device compares the results, and only those that differ are downloaded.
+        Where that saves time, they are queued in groups, whose results the device keeps and compares, and only those
+        that differ are downloaded.
 
         Raises:
             WrongError: one of them is wrong.
         """
         longest = MANY_SECONDS_OF_FEW if self.own.n <= ALL_ROWS_UP_TO else MANY_SECONDS
-        others = buffers.others(self.toolkit, self.prepared)
+        fillings = buffers.others(self.toolkit, self.prepared), self._nothing_written()
         there: DeviceResults | None = None
-        began = perf_counter()
+        until = perf_counter() + longest
+        turn, size = 0, 1
         with ExitStack() as stack:
-            for turn in range(MANY):
-                # Two in a row over other numbers, so that what is left out in every other launch shows.
-                over_nan = turn % 3 == 2
-                if there is None:
-                    self.launch(None if over_nan else others)
-                else:
-                    there.fill(int(over_nan))
-                    self.prepared.launch()
-                if there is None or there.differ():
-                    check(self.verdict(quantiles=False, afresh=not turn), AFTER_TIMING)
-                if not turn and self._right and WORTH_COPYING * self.quickest < longest:
-                    there = stack.enter_context(self._results_there(self._right[0], others))
-                if not self.generator.integers(turn + 2):  # so that each is as likely to be the one that is handed over
-                    self.hand_over(instead=True)
-                if perf_counter() - began > longest and (turn or self.quickest > QUICK):
+            while turn < MANY:
+                differing = self._check_group(range(turn, turn + size), fillings, there)
+                turn += size
+                if turn == 1 and self._right and WORTH_COPYING * self.quickest < longest:
+                    arrays = buffers.several(self.prepared.accelerations)
+                    there = stack.enter_context(self.toolkit.results_there(arrays, self._right[0], fillings))
+                left = until - perf_counter()
+                if left < 0 and (turn > 1 or self.quickest > QUICK):
                     break
+                if there:
+                    # To judge what differs takes more time than to launch it.
+                    grown = 1 if differing else GROWTH * size
+                    fitting = int(min(GROUP_SECONDS, left) / self.quickest)
+                    size = max(1, min(grown, fitting, there.most, MANY - turn))
 
-    def _results_there(
-        self, right: NDArray[Any], others: tuple[NDArray[Any], ...]
-    ) -> AbstractContextManager[DeviceResults | None]:
-        arrays = buffers.several(self.prepared.accelerations)
-        return self.toolkit.results_there(arrays, right, (others, self._nothing_written()))
+    def _check_group(
+        self, turns: range, fillings: tuple[tuple[NDArray[Any], ...], ...], there: DeviceResults | None
+    ) -> bool:
+        """Judge launches that follow one another; return whether any left other than right, in any bit.
+
+        Without ``there`` it is one, whose results are downloaded.
+
+        Raises:
+            WrongError: one of them is wrong.
+        """
+        # Two in a row over other numbers, so that what is left out in every other launch shows.
+        over = [int(turn % 3 == 2) for turn in turns]
+        if there:
+            for place, number in enumerate(over):
+                there.fill(number)
+                self.prepared.launch()
+                there.keep(place)
+            differing = there.differing(len(turns))
+        else:
+            self.launch(fillings[over[0]])
+            differing = [0]
+        # Drawn once they have ended, so that each is as likely to be the one that is handed over.
+        drawn = [place for place, turn in enumerate(turns) if not self.generator.integers(turn + 2)][-1:]
+        for place in sorted({*differing, *drawn}):
+            if there:  # also of a single one: what comes late is not what it left
+                there.put_back(place)
+            if place in differing:
+                check(self.verdict(quantiles=False, afresh=not turns[0]), AFTER_TIMING)
+            if place in drawn:
+                self.hand_over(instead=True)
+        return bool(differing)
 
     def elsewhere(self, *, and_back: bool = True) -> str | None:
         """Launch on other bodies, drawn anew each time; return what is wrong, None when it is right.
