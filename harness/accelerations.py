@@ -445,7 +445,7 @@ def _computed_here(
 ) -> Any:
     """Compute by a choice, or without one by the kernel for two sets; what the next call may write over.
 
-    For ``bodies`` on the device, what ``random`` ones are compared with is added up there meanwhile.
+    For ``bodies`` on the device, what ``random`` ones are compared with is added up there afterwards.
     """
     if choice:
         return _among(scaled, toolkit, choice, laps, bodies=bodies, random=random)
@@ -523,9 +523,10 @@ def _launched_across(
     part = _part_of_cuda(CUPY, "lay_out_bodies")
     crossing = kept.crossing = kept.crossing or Crossing(part, kept.prepared, opened.real, scaled.n)
     crossing.lay_out(bodies)
-    if random is not None:
-        _row_sums(opened.queue, beside=True).queue(*bodies.there, scaled.of_pulled(random), scaled.eps2)
     crossing.launch(scaled, opened.dtype)
+    if random is not None:  # while the host copies the result; beside a tree, they would take the room of its blocks
+        _row_sums(opened.queue, beside=True).queue(*bodies.there, scaled.of_pulled(random), scaled.eps2)
+    crossing.end(scaled, opened.dtype)
     laps.lap(used.EVALUATION)
     return crossing
 

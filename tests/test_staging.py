@@ -309,6 +309,9 @@ def test_blocks_are_all_rows(monkeypatch):
         assert [part.start or 0 for part in parts] == [0, *(part.stop for part in parts[:-1])]
         assert parts[-1].stop == n
         assert all(part.stop - (part.start or 0) <= blocks.MOST_ROWS for part in parts)
+        few = sorted(blocks.in_blocks(n, lambda part: part, blocks=4), key=lambda part: part.start or 0)
+        assert [part.start or 0 for part in few] == [0, *(part.stop for part in few[:-1])]
+        assert (few[-1].stop, len(few)) == (n, 1 if n <= blocks.LEAST_ROWS else 4)
 
 
 def summing(factor):

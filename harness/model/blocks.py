@@ -31,16 +31,19 @@ def _pool() -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def in_blocks(n: int, work: Callable[[slice], Made], alone: int = LEAST_ROWS) -> Iterator[Made]:
+def in_blocks(
+    n: int, work: Callable[[slice], Made], *, alone: int = LEAST_ROWS, blocks: int | None = None
+) -> Iterator[Made]:
     """Call ``work`` with slices that together are all ``n`` rows; yield what it returns, as soon as it does.
 
-    Up to ``alone`` rows are one block, in this thread. NumPy's loops over a block let other threads run.
+    Up to ``alone`` rows are one block, in this thread; more are so many ``blocks``, or as many as stay in a cache.
+    NumPy's loops over a block let other threads run.
     """
     if n <= alone:
         yield work(slice(n))
         return
-    threads = min(MOST_THREADS, cores())
-    rows = min(max(n // (2 * threads), LEAST_ROWS), MOST_ROWS)
+    threads = min(MOST_THREADS, cores(), blocks or MOST_THREADS)
+    rows = -(-n // blocks) if blocks else min(max(n // (2 * threads), LEAST_ROWS), MOST_ROWS)
     firsts = iter(range(0, n, rows))
     made: SimpleQueue[tuple[Made, None] | tuple[None, BaseException]] = SimpleQueue()
 

@@ -1,7 +1,7 @@
 """NumPy arrays on a GPU and back at the speed of the bus: copied as they are, and converted on the device.
 
-The host reads the caller's arrays once, on several threads, on their way into page-locked memory. Kernels find their
-extent, write the bodies of a variant in its units and layout, and its accelerations in the caller's.
+The host reads the caller's arrays once, large ones on four threads, on their way into page-locked memory. Kernels find
+their extent, write the bodies of a variant in its units and layout, and its accelerations in the caller's.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ MOST_BLOCKS = 256
 """Of a kernel that finds something: each writes a row of numbers, of which the host takes the least."""
 ALONE = 1 << 17
 """Rows that one thread copies in less time than others take to begin."""
+COPIES = 4
+"""Blocks of more rows, a thread each: more threads copy no faster, and each block wakes this one."""
 NONE = np.float64(np.inf)
 """What is the least of nothing."""
 
@@ -58,7 +60,7 @@ class HostBodies:
                     here[part] = values[part]
             return part
 
-        for part in in_blocks(self.n, read, alone=ALONE):
+        for part in in_blocks(self.n, read, alone=ALONE, blocks=COPIES):
             for here, there in zip(self._here, self.there, strict=True):
                 self._toolkit.send(there[part], here[part], None)
 
@@ -107,31 +109,34 @@ class Crossing:
         self._lay_out(-(-self.n // BLOCK), BLOCK, *bodies.there, *self._bodies)
 
     def launch(self, scaled: Scaled, dtype: Dtype) -> None:
-        """Launch the variant, and write its accelerations as rows, which page-locked memory gets; wait for it.
+        """Launch the variant, and queue copies of its accelerations as rows in the caller's units; ``end`` waits."""
+        self._prepared.launch()
+        self._copied = None
+        self._power = units.exponent(scaled.mass, scaled.length)
+        self._write(units.power_of_two(self._power, dtype))
 
-        These are in the caller's units, and ``is_in_units`` tells that, if the device has all their digits: it makes
+    def end(self, scaled: Scaled, dtype: Dtype) -> None:
+        """Wait for what was launched.
+
+        The rows are in the caller's units, and ``is_in_units`` tells that, if the device has all their digits: it makes
         zero of what is not normal. Otherwise they are as the variant has them.
         """
-        self._prepared.launch()
-        self._power = power = units.exponent(scaled.mass, scaled.length)
-        smallest, largest = self._written(units.power_of_two(power, dtype))
-        self.is_in_units = not scaled.lost(dtype) and units.keeps_digits(dtype, power, smallest, largest)
+        self._toolkit.wait(None)
+        smallest, largest = self._ends.least().tolist()
+        self.is_in_units = not scaled.lost(dtype) and units.keeps_digits(dtype, self._power, smallest, -largest)
         if not self.is_in_units:
             self._power = 0
-            self._written(1.0)
-        self._copied = None
+            self._write(1.0)
+            self._toolkit.wait(None)
 
-    def _written(self, unit: float) -> tuple[float, float]:
-        """Write accelerations times a unit; return the sizes without it of the smallest but zero, and the largest."""
+    def _write(self, unit: float) -> None:
+        """Write accelerations times a unit, and find the sizes without it of the smallest but zero and the largest."""
         ends = self._ends
         self._as_rows(
             ends.blocks, BLOCK, *self._pulls, self.there, ends.there, np.int32(self.n), np.float64(unit), NONE
         )
         ends.queue()
         self._toolkit.fetch(self._here, self.there, None)
-        self._toolkit.wait(None)
-        smallest, largest = ends.least().tolist()
-        return smallest, -largest
 
     def copy(self) -> None:
         """Copy the accelerations into a new array, while the device does what is queued."""
@@ -140,7 +145,7 @@ class Crossing:
         def write(part: slice) -> None:
             copied[part] = self._here[part]
 
-        deque(in_blocks(self.n, write, alone=ALONE), maxlen=0)
+        deque(in_blocks(self.n, write, alone=ALONE, blocks=COPIES), maxlen=0)
 
     def sample(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return some of the accelerations that ``copy`` has copied, as the variant has them."""

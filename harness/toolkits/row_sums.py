@@ -16,8 +16,6 @@ ROWS = 4
 """Rows that a block adds up together."""
 BLOCKS = 1024
 """Blocks that fill a GPU: so many slices of the bodies are summed apart."""
-BESIDE = 2
-"""Blocks per multiprocessor beside other kernels: two keep its units for float64 busy."""
 LEAST_SLICE = 4 * BLOCK
 """Bodies of a slice, at least."""
 
@@ -31,17 +29,16 @@ class RowSums:
         Args:
             toolkit: opened for the part ``force_on_rows`` in float64; it ``queues_copies``.
             most_rows: as many rows are asked for at most.
-            beside: add up in a stream beside the current one, in so few blocks that other kernels have room.
+            beside: add up in a stream of its own, for which the current one does not wait.
         """
         self._stream = toolkit.stream() if beside else None
         self.count = 0
         """The rows that were queued last."""
         self._toolkit = toolkit
         self._kernel: Kernel = toolkit.compile("force_on_rows", P=BLOCK, ROWS=ROWS)
-        self._blocks = BESIDE * toolkit.multiprocessors if beside else BLOCKS
         self._pulled = toolkit.host_array((most_rows, 3), np.float64, pinned=True)
         self._pulled_there = toolkit.device_array((most_rows, 3), np.float64)
-        shape = max(most_rows, self._blocks * ROWS), 3
+        shape = max(most_rows, BLOCKS * ROWS), 3
         self._result = toolkit.host_array(shape, np.float64, pinned=True)
         self._result_there = toolkit.device_array(shape, np.float64)
         self._queued = self._result
@@ -64,7 +61,7 @@ class RowSums:
             toolkit.send(self._pulled_there, self._pulled[:count], stream)
             pulled = self._pulled_there
         groups = -(-count // ROWS)
-        slices = max(1, min(self._blocks // groups, n // LEAST_SLICE))
+        slices = max(1, min(BLOCKS // groups, n // LEAST_SLICE))
         sizes = np.int32(n), np.int32(count), np.int32(slices)
         arrays = positions, masses, pulled, self._result_there
         self._kernel(groups * slices, BLOCK, *arrays, *sizes, np.float64(eps2), stream=stream)
