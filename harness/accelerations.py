@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,9 @@ def force(
     of the bodies as they are given. For quantile 1, a GPU compares all of up to 32,768 bodies; of more, half of those
     compared have the least accelerations. A choice is kept if so few exceed ``error`` that this would happen in one of
     a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none does, with
-    the cube root of the bodies for each compared as a margin). Else it computes again and compares eight times as many.
-    If these refute it, too, the next more accurate choice is taken, at last float64; later calls like it begin there.
+    the cube root of the bodies for each compared as a margin). Else it computes again and compares others, eight times
+    as many unless the next choice takes less time than that. If these refute it, too, the next more accurate choice is
+    taken, at last float64; later calls like it begin there.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -214,13 +215,14 @@ def _answered(
         )
         sample = check(choice, dtype, result, rows)
         laps.lap(used.CHECK)
-        if sample and sample.refutes and not _is_direct(choice, dtype):
+        if sample and sample.refutes and choice and not _is_direct(choice, dtype):
             # Some trees open cells by the accelerations of the call before, which may have had other bodies; and few
             # rows refute what holds with little to spare.
             if wanted.quantile < LARGEST:
-                rows = random = promise.at_random(
-                    len(scaled.pulled), pairs, wanted.quantile, memory.generator, more=True
+                more = _slower(wanted, scaled.n, choice, sample, memory, choose) > promise.seconds_of_more(
+                    scaled.n, pairs, wanted.quantile
                 )
+                rows = random = promise.at_random(scaled.n, pairs, wanted.quantile, memory.generator, more=more)
             result = compute(choice, dtype, random)
             sample = check(choice, dtype, result, rows)
             laps.lap(used.CHECK)
@@ -231,13 +233,33 @@ def _answered(
         memory.leave(choice, sample, wanted, scaled.n)
 
 
+def _slower(
+    wanted: Wanted,
+    n: int,
+    choice: Choice,
+    sample: Sample,
+    memory: _Memory,
+    choose: Callable[[_Memory], tuple[Choice | None, Dtype]],
+) -> float:
+    """Return by how many seconds what follows a choice takes longer by the table; infinite where that is not known."""
+    after = replace(memory)
+    after.leave(choice, sample, wanted, n)
+    try:
+        following, _ = choose(after)
+    except InputError:
+        return math.inf
+    return wanted.of_table(following, n)[1] - wanted.of_table(choice, n)[1] if following else math.inf
+
+
 def _pairs(toolkit: str, scaled: units.Scaled, *, of_direct: bool) -> int:
     """Return for how many pairs of bodies i a check has time: on a GPU by a kernel of CuPy's, otherwise on the host.
 
     The latter takes far longer over a pair in float64 than over one in float32: of a direct sum it has few.
     """
-    on_host = 0 if of_direct else promise.PAIRS_ON_HOST
-    pairs = promise.PAIRS_ON_DEVICE if toolkit == CUPY else on_host
+    if toolkit == CUPY:
+        pairs = 2 * promise.PAIRS_ON_DEVICE // _part_of_cuda(CUPY, "force_on_rows").float32_to_float64
+    else:
+        pairs = 0 if of_direct else promise.PAIRS_ON_HOST
     return pairs * len(scaled.pulled) // scaled.n
 
 

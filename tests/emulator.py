@@ -183,6 +183,7 @@ class Emulator(HostMemory):
     """
 
     multiprocessors = 4
+    float32_to_float64 = 2
 
     def __init__(self, variant, dtype, folder, *, tensor_cores=False, counting=False):
         """Load from ``folder``, and compile what was not compiled before, by this test run or an earlier one."""

@@ -15,6 +15,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.variant import discover
 from gravbench.toolkits.cpu import CpuToolkit
 from gravbench.verdicts.arguments import DTYPES
+from gravbench.verdicts.promise import PAIRS_ON_DEVICE
 from test_fastest import errors_of, only, saved, sphere
 from test_force_units import (
     ERROR,
@@ -41,6 +42,7 @@ def on_device(monkeypatch):
     """Take arrays of the host for CuPy's, at whose values nothing may look, and compute on the processor."""
     monkeypatch.setattr(accelerations, "CUPY", "cpu")
     monkeypatch.setattr(accelerations, "_sent", lambda *_: None)
+    monkeypatch.setattr(accelerations, "_pairs", lambda *_, **__: PAIRS_ON_DEVICE)
     monkeypatch.setattr(CpuToolkit, "download", lambda _, array: np.asarray(array))
     monkeypatch.setattr(CpuToolkit, "upload", lambda self, array: np.array(array, self.real, order="C").view(_OnDevice))
     accelerations._seen.cache_clear()

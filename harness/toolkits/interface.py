@@ -171,6 +171,11 @@ class DeviceToolkit(ABC):
         return 1
 
     @property
+    def float32_to_float64(self) -> int:
+        """How many times as fast the device computes in float32 as in float64."""
+        return 2
+
+    @property
     def generation(self) -> str | None:
         """What the maker numbers its devices by, for example the compute capability ``9.0``; None where it does not."""
         return None
@@ -314,6 +319,10 @@ class DriverToolkit(DeviceToolkit):
     @property
     def multiprocessors(self) -> int:
         return driver.device_attribute(driver.MULTIPROCESSORS)
+
+    @property
+    def float32_to_float64(self) -> int:
+        return driver.device_attribute(driver.FLOAT32_TO_FLOAT64)
 
     @property
     def compute_capability(self) -> str | None:

@@ -28,9 +28,11 @@ from gravbench.model.record import LARGEST
 MOST_ROWS, LEAST_ROWS = 1024, 128
 """The most rows that are compared, but for quantile 1, and the fewest, if there are as many bodies."""
 PAIRS_ON_DEVICE, PAIRS_ON_HOST = 1 << 30, 1 << 23
-"""Pairs of bodies up to which more rows are compared than ``LEAST_ROWS``: about a millisecond of a GPU."""
+"""Pairs of bodies up to which more rows are compared than ``LEAST_ROWS``: a GPU that computes in float32 twice as fast
+as in float64, or a host, takes about ``SECONDS``."""
+SECONDS = 1e-3
 MORE = 8
-"""How many times as many rows are compared of what a sample refutes, before another choice is taken."""
+"""How many times as many rows are compared of what a sample refutes, before a choice is taken that is far slower."""
 ROWS_ON_DEVICE = math.isqrt(PAIRS_ON_DEVICE)
 """The most rows that are compared for quantile 1: a GPU has room for no more."""
 CHANCE = 0.01
@@ -87,6 +89,11 @@ def rows_of(n: int, pairs: int, quantile: float, *, more: bool = False) -> int:
     if quantile == LARGEST:
         return min(n, max(LEAST_ROWS, min(ROWS_ON_DEVICE, pairs // n)))
     return min(n, (MORE if more else 1) * max(LEAST_ROWS, min(MOST_ROWS, pairs // n)))
+
+
+def seconds_of_more(n: int, pairs: int, quantile: float) -> float:
+    """Return about how long it takes to compare ``more`` rows, for so many pairs in ``SECONDS``."""
+    return SECONDS * n * rows_of(n, pairs, quantile, more=True) / pairs
 
 
 def drawn(n: int, rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
