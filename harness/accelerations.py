@@ -49,6 +49,12 @@ FEW = 4096
 """Bodies up to which the host finds their extent, and if no check needs them as they are, converts them: it takes less
 time than kernels and a wait for them."""
 
+PATIENCE = 10
+"""How many times the seconds of those choices that were left pass, by the table, before they are tried again."""
+
+PAIRS_PER_SECOND = {"float32": 1e11, "float64": 5e10}
+"""What the kernel for two sets, which is in no table, is taken to compute there."""
+
 _one_at_a_time = ForkLock()
 _last = threading.local()
 
@@ -81,7 +87,7 @@ def force(
     a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none does, with
     the cube root of the bodies for each compared as a margin). Else it computes again and compares others, eight times
     as many unless the next choice takes less time than that. If these refute it, too, the next more accurate choice is
-    taken, at last float64; later calls like it begin there.
+    taken, at last float64; later calls like it begin there for a while.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -145,16 +151,29 @@ class _Memory:
 
     ``below``: the errors that choices of ``known`` have to be below, since larger ones did not keep their promise.
     ``below_in_float32``: those that choices in float32 have to be below, after a direct sum in float32 did not.
+    ``left_seconds``: what it takes to find that out again, ``seconds`` what was computed since took, both by the table.
     """
 
     known: Measured | None
     below: float = math.inf
     below_in_float32: float = math.inf
+    left_seconds: float = 0.0
+    seconds: float = 0.0
     fitting: dict[Any, list[tuple[Choice, float, float]]] = field(default_factory=dict)
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
 
     def below_in(self, dtype: Dtype) -> float:
         return min(self.below, self.below_in_float32) if dtype == "float32" else self.below
+
+    def try_again(self) -> None:
+        """Take back which choices were left if that takes little time beside that since: bodies may be others now."""
+        if self.seconds > PATIENCE * self.left_seconds:
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget which choices were left."""
+        self.below = self.below_in_float32 = math.inf
+        self.left_seconds = self.seconds = 0.0
 
     def leave(self, choice: Choice | None, sample: Sample, wanted: Wanted, n: int) -> None:
         """Leave a choice that a sample refutes, and those that would be, too.
@@ -178,7 +197,7 @@ def _remembered(wanted: Wanted, n: int) -> _Memory:
     memory = _memory(n, wanted.question, id(wanted.known))
     if memory.known is not wanted.known:  # which was freed, and another has its place
         memory.known, memory.fitting = wanted.known, {}
-        memory.below = memory.below_in_float32 = math.inf
+        memory.forget()
     return memory
 
 
@@ -202,10 +221,13 @@ def _answered(
 ) -> _Answer:
     """Compute by one choice after another, until one keeps its promise."""
     memory, checks = _remembered(wanted, scaled.n), list[Checked]()
+    memory.try_again()
     while True:
         choice, dtype = choose(memory)
         laps.lap(used.CHOOSING)
+        seconds = _seconds_by_table(wanted, scaled, choice, dtype)
         if not _is_checked(wanted, choice, dtype):
+            memory.seconds += seconds
             return _Answer(compute(choice, dtype, None), choice, dtype, checks)
         pairs = _pairs(wanted.toolkit, scaled, of_direct=_is_direct(choice, dtype))
         random = promise.at_random(len(scaled.pulled), pairs, wanted.quantile, memory.generator)
@@ -229,8 +251,17 @@ def _answered(
         if sample:
             checks.append(Checked(used.name_of(choice, wanted.toolkit, dtype), sample))
         if sample is None or not sample.refutes:
+            memory.seconds += seconds
             return _Answer(result, choice, dtype, checks)
+        memory.left_seconds += 2 * seconds
         memory.leave(choice, sample, wanted, scaled.n)
+
+
+def _seconds_by_table(wanted: Wanted, scaled: units.Scaled, choice: Choice | None, dtype: Dtype) -> float:
+    """Return the seconds of a choice in the table, or those that the kernel for two sets is taken to need."""
+    if choice:
+        return wanted.of_table(choice, scaled.n)[1]
+    return scaled.n * len(scaled.pulled) / PAIRS_PER_SECOND[dtype]
 
 
 def _slower(

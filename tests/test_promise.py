@@ -150,7 +150,7 @@ def test_for_all_bodies_a_sample_needs_the_cube_root_of_the_bodies_for_each_comp
 # What follows
 
 
-def test_choices_that_do_not_keep_their_promise_are_left_for_good(options):
+def test_choices_that_do_not_keep_their_promise_are_left(options):
     position, mass = sphere(N)
     result, used = force(position, mass, **options, error=1e-5)
     assert used.variant == "numba_parallel"
@@ -160,7 +160,9 @@ def test_choices_that_do_not_keep_their_promise_are_left_for_good(options):
     assert 0 < used.sampled_error < 1e-5
     assert "more error than accepted: barnes_hut_cpu cpu float32 theta=1.0" in str(used)
     # The next call begins with what held; another question, size or softening does not.
-    assert force(position, mass, **options, error=1e-5)[1].refuted == ()
+    # Until to try the others again takes a tenth of the time since: twice 1, 8 and 37 seconds, beside 100 each time.
+    refuted = [len(force(position, mass, **options, error=1e-5)[1].refuted) for _ in range(22)]
+    assert refuted == ([0] * 9 + [3]) * 2 + [0] * 2
     for changes in ({"error": 2e-5}, {"error": 1e-5, "quantile": 0.99}, {"error": 1e-5, "eps2": 4 * EPS2}):
         assert len(force(position, mass, **options | changes)[1].refuted) == 3
     assert len(force(position[1:], mass[1:], **options, error=1e-5)[1].refuted) == 3
