@@ -137,7 +137,7 @@ MUTATIONS = (
         'return [] and [{"Expression"', "test_tuning_problem.py",
     ),
     Mutation(
-        "tuned-seconds", "harness/explain/tuning_problem.py", '"time": 1e3 * seconds(record) if',
+        "tuned-seconds", "harness/report/tuning_results.py", '"time": 1e3 * seconds(record) if',
         '"time": seconds(record) if', "test_tuning_problem.py",
     ),
     Mutation(
@@ -203,8 +203,8 @@ MUTATIONS = (
         "ast.FloorDiv, ast.Mod, ast.Pow),", "test_config.py", "condition",
     ),
     Mutation(
-        "condition-any-part", "harness/config/condition.py", "if not used <= values.keys():",
-        "if not used & values.keys():", "test_config.py",
+        "condition-any-part", "harness/config/condition.py", "if used <= values.keys() and",
+        "if used & values.keys() and", "test_config.py",
     ),
     Mutation(
         "axis-without-nearest", "harness/config/axes.py", "near = nearest_value(variant, axis, value)", "near = None",
@@ -326,6 +326,33 @@ MUTATIONS = (
         "test_promise.py",
     ),
     Mutation(
+        "promise-broken-for-ever", "harness/accelerations.py", "    memory.try_again()\n", "", "test_promise.py",
+    ),
+    Mutation(
+        "more-rows-whatever-they-cost", "harness/accelerations.py",
+        "more = _slower(wanted, scaled.n, choice, sample, memory, choose) > ", "more = 0 < ", "test_promise.py",
+    ),
+    Mutation(
+        "never-more-rows", "harness/accelerations.py", "scaled.n, pairs, wanted.quantile, memory.generator, more=more)",
+        "scaled.n, pairs, wanted.quantile, memory.generator)", "test_promise.py",
+    ),
+    Mutation(
+        "rows-on-every-gpu", "harness/accelerations.py", "2 * promise.PAIRS_ON_DEVICE // ",
+        "promise.PAIRS_ON_DEVICE + 0 * ", "test_staging.py",
+    ),
+    Mutation(
+        "group-kept-at-one-place", "harness/verifying/verify.py", "there.keep(place)", "there.keep(0)",
+        "test_results_there.py",
+    ),
+    Mutation(
+        "group-without-fillings", "harness/verifying/verify.py", "                there.fill(number)\n", "",
+        "test_results_there.py",
+    ),
+    Mutation(
+        "marks-not-cleared", "harness/toolkits/cuda_results.py",
+        "driver.copy_in(self._marks, np.zeros_like(marks))", "pass", "test_results_there.py",
+    ),
+    Mutation(
         "direct-sums-not-checked", "harness/accelerations.py", 'not (dtype == "float64" and _is_direct(choice, dtype))',
         "not _is_direct(choice, dtype)", "test_promise.py", "promise_is_kept",
     ),
@@ -354,7 +381,8 @@ MUTATIONS = (
     ),
     Mutation(
         "digits-lost-on-the-device", "harness/toolkits/host_arrays.py",
-        "not scaled.lost(dtype) and units.keeps_digits(dtype, power, smallest, largest)", "not scaled.lost(dtype)",
+        "not scaled.lost(dtype) and units.keeps_digits(dtype, self._power, smallest, -largest)",
+        "not scaled.lost(dtype)",
         "test_staging.py", "converted_on_the_device",
     ),
     Mutation(

@@ -21,6 +21,7 @@ from gravbench.model.variant import Prepared, Tolerance, discover
 from gravbench.toolkits import host_arrays
 from gravbench.toolkits.interface import CudaToolkit
 from gravbench.toolkits.parts import Part
+from gravbench.verdicts import promise
 from hosted import HostMemory
 from test_fastest import EPS2, errors_of, only, saved, sphere
 from test_public_names import _OnDevice
@@ -407,15 +408,30 @@ def test_sums_are_of_the_bodies_that_were_given_wherever_they_are(pulled, offset
     assert_allclose(sums * (np.asarray(scaled.mass) / scaled.length**2), expected, rtol=1e-9)
 
 
+def with_medians(tmp_path):
+    """Save a table that also knows the errors of half of the bodies."""
+    table = only("cupy", "tensor_half")
+    (of,) = table.measured
+    of.choices[:] = [choice.model_copy(update={"error_median": choice.error_max}) for choice in of.choices]
+    return saved(table, tmp_path)
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize(("ratio", "rows"), [(2, 512), (4, 256), (64, 128)])
+def test_fewer_bodies_are_compared_where_float64_is_slow(ratio, rows, queued, tmp_path, monkeypatch):
+    monkeypatch.setattr(promise, "PAIRS_ON_DEVICE", 3000 * 512)
+    monkeypatch.setattr(QueuedPart, "float32_to_float64", ratio)
+    _, options = queued(summing(1.001))
+    options |= {"table": with_medians(tmp_path), "error": 0.01, "quantile": 0.5}
+    assert force(*sphere(3000), **options, return_choice=True)[1].sampled_rows == rows
+
+
 @NEEDS_COMPILER
 @pytest.mark.parametrize("few", [3000, 2999])
 def test_arrays_that_are_kept_serve_any_quantile(few, queued, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "FEW", few)
     _, options = queued(summing(1.001))
-    table = only("cupy", "tensor_half")
-    (of,) = table.measured
-    of.choices[:] = [choice.model_copy(update={"error_median": choice.error_max}) for choice in of.choices]
-    options["table"] = saved(table, tmp_path)
+    options["table"] = with_medians(tmp_path)
     position, mass = sphere(3000)
     for quantile in (1, 0.5, 1, 0.5):
         _, used = force(position, mass, **options, error=0.01, quantile=quantile, return_choice=True)
