@@ -71,19 +71,20 @@ def pictures(shown_story: Story, changes: Mapping[str, str]) -> dict[str, str]:
 def draw(shown_story: Story, changes: Mapping[str, str], theme: str, layout: str) -> str:
     """Return the picture as SVG: ``changes`` says what each variant changes, ``theme`` and ``layout`` are names."""
     colours, place = THEMES[theme], LAYOUTS[layout]
-    footer = _footer(shown_story, place)
-    bottom = HEAD + place.row * len(shown_story.drawn)
+    title, footer = _wrapped(shown_story.title, place), _footer(shown_story, place)
+    head = HEAD + LINE * (len(title) - 1)
+    bottom = head + place.row * len(shown_story.drawn)
     height = bottom + LINE * len(footer) + 12
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {place.width} {height}" width="{place.width}" '
         f'height="{height}" role="img" font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif">',
         f"<title>{escape(alternative(shown_story))}</title>",
         _text(0, 20, "Milliseconds per evaluation", colours.ink, TITLE, weight=600),
-        _text(0, 42, shown_story.title, colours.faint, _fitting(shown_story.title, SMALL, place.width)),
+        *(_text(0, 42 + LINE * line, words, colours.faint, SMALL) for line, words in enumerate(title)),
     ]
     row = _row_below if place.below else _row_behind
     for number_of_row, step in enumerate(shown_story.drawn):
-        parts += row(step, shown_story, changes, HEAD + place.row * number_of_row, colours, place)
+        parts += row(step, shown_story, changes, head + place.row * number_of_row, colours, place)
     parts += [_text(0, bottom + LINE * line, words, colours.faint, SMALL) for line, words in enumerate(footer, 1)]
     return "\n".join([*filter(None, parts), "</svg>", ""])
 
@@ -159,7 +160,12 @@ def _footer(shown_story: Story, place: Layout) -> list[str]:
         by_time = sorted(shown_story.beside, key=lambda step: step.milliseconds)
         times = ", ".join(f"{step.name} {number(step.milliseconds, 3)}" for step in by_time)
         sentences.append(f"Beside this path, in ms: {times}.")
-    return textwrap.wrap(" ".join(sentences), int(place.width / (SMALL * LETTER)))
+    return _wrapped(" ".join(sentences), place)
+
+
+def _wrapped(words: str, place: Layout) -> list[str]:
+    """Return lines of small text as wide as the picture."""
+    return textwrap.wrap(words, int(place.width / (SMALL * LETTER)))
 
 
 def _fitting(words: str, size: float, room: float, letter: float = LETTER) -> float:
