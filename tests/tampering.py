@@ -26,7 +26,7 @@ FOLDER = tempfile.TemporaryDirectory()
 
 def run_of_naive():
     """Make a run of the part of the ladder whose kernel is here, and return its folder."""
-    ladder, run = ROOT / "reports" / "h200" / "ladder", Path(FOLDER.name) / "naive"
+    ladder, run = ROOT / "reports" / "h100" / "ladder", Path(FOLDER.name) / "naive"
     run.mkdir()
     lines = (ladder / RECORDS).read_text("utf-8").splitlines(keepends=True)
     fitting = [line for line in lines if '"variant":"naive"' in line and json.loads(line)["n"] in (65536, 262144)]

@@ -21,7 +21,7 @@ from gravbench.report.page import html
 from gravbench.toolkits import nvrtc
 from printed_sections import render
 
-LADDER = ROOT / "reports" / "h200" / "ladder"
+LADDER = ROOT / "reports" / "h100" / "ladder"
 explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(assembling.missing()))
 
 
@@ -124,7 +124,7 @@ def test_the_file_of_the_ladder_is_of_its_records(records):
         for one in records
         if validation.modelled(one) and validation.of_this_checkout(one) and not known.of(one)
     ]
-    assert not unexplained, "run: gravbench explain bottleneck h200/ladder --peaks reports/h200/ceilings"
+    assert not unexplained, "run: gravbench explain bottleneck h100/ladder --peaks reports/h200/ceilings"
     assert known.limits
 
 
@@ -132,7 +132,7 @@ def test_the_file_of_the_ladder_is_of_its_records(records):
 def test_the_command_keeps_what_the_report_shows(tmp_path, few):
     shutil.copy(LADDER / "environment.json", tmp_path)
     (tmp_path / "records.jsonl").write_text("".join(f"{one.model_dump_json()}\n" for one in few))
-    command = ["explain", "bottleneck", str(tmp_path), "--peaks", str(LADDER.parent / "ceilings")]
+    command = ["explain", "bottleneck", str(tmp_path), "--peaks", str(ROOT / "reports" / "h200" / "ceilings")]
     done = CliRunner().invoke(app, command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "2 records explained" in done.output

@@ -11,13 +11,13 @@ from gravbench.errors import InputError
 from gravbench.model import derived
 from gravbench.model.runs import RECORDS, RecordFile, has_measurements
 
-H200 = ROOT / "reports" / "h200"
+H100, H200 = (ROOT / "reports" / card for card in ("h100", "h200"))
 COMMITTED = sorted(path.parent for path in (ROOT / "reports").glob(f"*/*/**/{RECORDS}"))
 
 
 def whole(kind="gpu", **conditions):
     """Return a committed record of the ladder, as it stands in the file."""
-    lines = map(json.loads, (H200 / "ladder" / RECORDS).read_text("utf-8").splitlines())
+    lines = map(json.loads, (H100 / "ladder" / RECORDS).read_text("utf-8").splitlines())
     return next(
         one
         for one in lines
@@ -91,7 +91,7 @@ FALSE = {
 @pytest.mark.parametrize("words", [("compare", "RUN", "LADDER"), ("report", "RUN"), ("best", "RUN")], ids=" ".join)
 def test_a_record_that_is_not_what_its_samples_give_is_refused_by_line(what, words, run):
     folder = run(**FALSE[what])
-    runs = {"RUN": folder, "LADDER": H200 / "ladder"}
+    runs = {"RUN": folder, "LADDER": H100 / "ladder"}
     code, text = command(*(runs.get(word, word) for word in words))
     assert code == 0
     said = flat(text)
@@ -113,11 +113,11 @@ def test_a_run_of_nothing_else_is_refused(run):
     folder = run(samples_seconds=lambda _: [], processes=lambda _: [])
     lines = (folder / RECORDS).read_text("utf-8").splitlines()
     (folder / RECORDS).write_text(lines[1] + "\n", "utf-8")
-    code, said = command("compare", folder, H200 / "ladder")
+    code, said = command("compare", folder, H100 / "ladder")
     assert code == 2
     assert "line 1: samples_seconds: none, but the status is ok" in said
     with pytest.raises(InputError, match="line 1: samples_seconds"):
-        api.compare(folder, H200 / "ladder")
+        api.compare(folder, H100 / "ladder")
 
 
 @pytest.mark.parametrize(("field", "value"), [("device_uuid", "GPU-11111111-2222"), ("driver", "580.1")])

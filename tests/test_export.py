@@ -15,7 +15,7 @@ from gravbench.report import export
 from gravbench.report.chosen import Chosen
 from test_record import record
 
-LADDER = RecordFile(ROOT / "reports" / "h200" / "ladder").read()
+LADDER = RecordFile(ROOT / "reports" / "h100" / "ladder").read()
 ARENA = RecordFile(ROOT / "reports" / "h200" / "arena").read()
 RECORDS = [
     record(n=1000, axes={"p": 256, "theta": 0.7}, stages_seconds={"build": 0.5}, samples_seconds=[1.0, 2.0]),

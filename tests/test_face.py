@@ -39,8 +39,8 @@ from gravbench.verdicts.winners import winners
 from gravbench.version import VERSION
 from test_report import many, record
 
-H200 = ROOT / "reports" / "h200"
-RUNS = sorted(path.parent.name for path in H200.glob("*/records.jsonl"))
+REPORTS = ROOT / "reports"
+RUNS = sorted(str(path.parent.relative_to(REPORTS)) for path in REPORTS.glob("h[12]00/*/records.jsonl"))
 RICH = re.compile(r"\x1b")
 
 
@@ -121,9 +121,9 @@ def test_a_report_without_a_name_and_without_a_run_says_how_to_make_one(tmp_path
 @pytest.mark.parametrize("name", RUNS)
 def test_the_summary_of_every_committed_run_has_every_n_and_fits_the_width(monkeypatch, name, columns):
     monkeypatch.chdir(ROOT)
-    printed = gravbench("report", f"h200/{name}", columns=columns).stdout
+    printed = gravbench("report", name, columns=columns).stdout
     lines = printed.splitlines()
-    (field, *_) = winners([RecordFile(H200 / name).read()], parents(discover()))
+    (field, *_) = winners([RecordFile(REPORTS / name).read()], parents(discover()))
     if not field.cpu:
         rule = next(i for i, line in enumerate(lines) if set(line) == {"─"})
         rows = [line.split()[0] for line in lines[rule + 1 :][: len(field.asked())]]
@@ -131,7 +131,7 @@ def test_the_summary_of_every_committed_run_has_every_n_and_fits_the_width(monke
     assert len(lines) <= 25 + len(field.asked())
     assert "not shown" not in printed
     assert max(map(len, lines[:-1])) <= columns
-    assert lines[-1] == f"Full report: gravbench report h200/{name} --full"
+    assert lines[-1] == f"Full report: gravbench report {name} --full"
     assert not RICH.search(printed)
 
 
@@ -169,16 +169,16 @@ def test_the_summary_of_a_cpu_teaches_what_each_step_brings_and_offers_a_run_of_
     assert "numba_parallel: 4.00 ± 0.01 × numba_direct. The double loop over all pairs on all cores, with SIMD" in said
     assert re.search(r"barnes_hut_cpu\S*: 2\.00 ± 0\.01 × numba_parallel, error 5\.0e-03\. Approximate", said)
     assert "± n/a" not in said
-    assert "gravbench report h200/gems3" not in said
-    assert "Next, the steps of GPU Gems 3 on an H200: gravbench report h200/gems3" in gravbench("report", "mine").stdout
-    folder = tmp_path / "reports" / "h200" / "gems3"
+    assert "gravbench report h100/gems3" not in said
+    assert "Next, the steps of GPU Gems 3 on an H100: gravbench report h100/gems3" in gravbench("report", "mine").stdout
+    folder = tmp_path / "reports" / "h100" / "gems3"
     folder.mkdir(parents=True)
-    (folder / "records.jsonl").write_bytes((H200 / "gems3" / "records.jsonl").read_bytes())
+    (folder / "records.jsonl").write_bytes((REPORTS / "h100" / "gems3" / "records.jsonl").read_bytes())
     assert gravbench("report", "mine").stdout.splitlines()[-2:] == [
-        "Next, the steps of GPU Gems 3 on an H200: gravbench report h200/gems3",
+        "Next, the steps of GPU Gems 3 on an H100: gravbench report h100/gems3",
         "Full report: gravbench report mine --full",
     ]
-    assert "Next, " not in gravbench("report", "h200/gems3").stdout
+    assert "Next, " not in gravbench("report", "h100/gems3").stdout
 
 
 def test_the_summary_of_a_cpu_says_what_a_ratio_without_an_interval_lacks(tmp_path, monkeypatch):
@@ -193,10 +193,10 @@ def test_the_summary_of_a_cpu_says_what_a_ratio_without_an_interval_lacks(tmp_pa
 
 def test_the_summary_ends_with_an_n_at_which_something_is_beaten_and_says_whose_error_it_is(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
-    said = " ".join(gravbench("report", "h200/gems3").stdout.split())
-    assert "Fastest at each n, 99 % of bodies within 1e-3: NVIDIA H200" in said
-    assert "At n = 3,072 with 99 % of bodies within 1e-3, split (cupy) is " in said
-    for one in RecordFile(Path("reports/h200/gems3")).read():  # as older records are
+    said = " ".join(gravbench("report", "h100/gems3").stdout.split())
+    assert "Fastest at each n, 99 % of bodies within 1e-3: NVIDIA H100 80GB HBM3" in said
+    assert "At n = 16,384 with 99 % of bodies within 1e-3, split (pycuda) is " in said
+    for one in RecordFile(Path("reports/h100/gems3")).read():  # as older records are
         RecordFile(tmp_path / "older").append(one.model_copy(update={"error_p99": None}))
     older = gravbench("report", str(tmp_path / "older"), columns=120).stdout
     assert " records without the error of 99 % of bodies: a larger quantile counts" in older
@@ -204,14 +204,14 @@ def test_the_summary_ends_with_an_n_at_which_something_is_beaten_and_says_whose_
 
 def test_the_summary_does_not_depend_on_the_height_of_a_terminal(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert len({gravbench("report", "h200/gems3", LINES=str(lines)).stdout for lines in (5, 24, 200)}) == 1
+    assert len({gravbench("report", "h100/gems3", LINES=str(lines)).stdout for lines in (5, 24, 200)}) == 1
 
 
 @pytest.mark.parametrize("limits", [[], ["--error", "1e-6"], ["--error", "1e-6", "--quantile", "1"]], ids=str)
 def test_report_and_best_name_the_same_fastest_for_the_same_question(monkeypatch, limits):
     monkeypatch.chdir(ROOT)
-    reported = json.loads(gravbench("report", "h200/ladder", "--json", *limits).stdout)["winners"]
-    chosen = json.loads(gravbench("best", "h200/ladder", "--json", *limits).stdout)
+    reported = json.loads(gravbench("report", "h100/ladder", "--json", *limits).stdout)["winners"]
+    chosen = json.loads(gravbench("best", "h100/ladder", "--json", *limits).stdout)
     error, quantile = chosen["error"], chosen["quantile"]
     assert (error, quantile) == (float(limits[1]) if limits else 1e-3, 1 if limits[2:] else 0.99)
     for field, selection in zip(reported, chosen["selections"], strict=True):
@@ -238,7 +238,7 @@ def test_an_error_that_nothing_would_use_is_refused(run):
 
 def test_every_view_of_a_run_states_the_same_speed_up_over_the_first_step(monkeypatch):
     monkeypatch.chdir(ROOT)
-    made = json.loads(gravbench("report", "h200/ladder", "--json").stdout)
+    made = json.loads(gravbench("report", "h100/ladder", "--json").stdout)
     (win,) = [win for win in made["winners"][0]["wins"] if (win["n"], win["error"]) == (65536, 1e-3)]
     name = win["fastest"]["variant"], win["fastest"]["toolkit"]
     (rung,) = [
@@ -246,14 +246,14 @@ def test_every_view_of_a_run_states_the_same_speed_up_over_the_first_step(monkey
         if (rung["variant"], rung["toolkit"]) == name
     ]  # fmt: skip
     assert rung["over_first"] == pytest.approx(win["first"]["ratio"])
-    told = story(RecordFile(H200 / "ladder").read(), parents(discover()), NOWHERE)
+    told = story(RecordFile(REPORTS / "h100" / "ladder").read(), parents(discover()), NOWHERE)
     assert told.first_label == "speed-up over naive"
-    assert told.title.startswith("NVIDIA H200")
+    assert told.title.startswith("NVIDIA H100 80GB HBM3")
     assert told.drawn[-1].record.variant == name[0]
     for step in told.drawn:
         assert step.over_first == pytest.approx(told.path[0].milliseconds / step.milliseconds)
     assert told.drawn[-1].over_first == pytest.approx(win["first"]["ratio"]) or told.n != 65536
-    summary, full = gravbench("report", "h200/ladder", columns=200).stdout, gravbench("report", "h200/ladder", "--full")
+    summary, full = gravbench("report", "h100/ladder", columns=200).stdout, gravbench("report", "h100/ladder", "--full")
     assert re.search(rf"65,536 +{name[0]} .* {win['first']['ratio']:.2f} ± ", summary)
     assert "speed-up" in summary
     assert "over naive" in full.stdout
@@ -310,7 +310,7 @@ def test_the_report_for_programs_says_what_the_report_says(run):
 @pytest.mark.parametrize("name", RUNS)
 def test_every_committed_run_has_a_report_for_programs(monkeypatch, name):
     monkeypatch.chdir(ROOT)
-    made = json.loads(gravbench("report", f"h200/{name}", "--json").stdout)
+    made = json.loads(gravbench("report", name, "--json").stdout)
     assert made["ladders"] or made["not_ok"]
     assert {one["verdict"] for one in made["claims"]} <= {"holds", "does not hold", "undecided", "cannot be tested"}
 
@@ -376,8 +376,8 @@ def test_the_schema_takes_every_packaged_configuration_and_refuses_mistakes():
         (["run", "qui"], {"quick"}),
         (["check", "bodin2026_"], {"bodin2026_accuracy", "bodin2026_direct"}),
         (["report", "h200/lar"], {"h200/large-first", "h200/large-second"}),
-        (["compare", "h200/gem"], {"h200/gems3"}),
-        (["report", "h200/gems3", "--published", "lee"], {"lee2008"}),
+        (["compare", "h100/gem"], {"h100/gems3"}),
+        (["report", "h100/gems3", "--published", "lee"], {"lee2008"}),
         (["run", "quick", "--toolkit", "py"], {"pycuda"}),
         (["run", "quick", "--device", "c"], {"cpu", "cuda:0", "cuda:1"}),
         (["sel"], {"selftest"}),
@@ -394,7 +394,7 @@ def test_the_shell_completes_names(monkeypatch, words, wanted):
 def test_what_is_completed_is_what_there_is(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert completion.variants("") == sorted(discover())
-    assert {f"h200/{name}" for name in RUNS} <= set(completion.runs(""))
+    assert set(RUNS) <= set(completion.runs(""))
 
 
 # Comparisons
@@ -432,7 +432,7 @@ def test_best_explains_the_signs_of_its_table(monkeypatch):
     monkeypatch.chdir(ROOT)
     explained = {(): "* differs from the row above.", ("--full",): "* the choice differs from that at the previous n."}
     for words, sentence in explained.items():
-        said = " ".join(gravbench("best", "h200/ladder", *words, columns=120).stdout.split())
+        said = " ".join(gravbench("best", "h100/ladder", *words, columns=120).stdout.split())
         assert re.search(r"\d \*§? symmetric", said)
         assert sentence in said
 
@@ -472,13 +472,13 @@ def test_replay_knows_the_variants_in_folders_of_ones_own(tmp_path, monkeypatch)
 
 def test_best_leaves_out_what_needs_equal_masses_where_they_differ(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert "symmetric equal_mass=1" in gravbench("best", "h200/ladder", columns=120).stdout
-    made = json.loads(gravbench("best", "h200/ladder", "--unequal-masses", "--json").stdout)
+    assert "symmetric equal_mass=1" in gravbench("best", "h100/ladder", columns=120).stdout
+    made = json.loads(gravbench("best", "h100/ladder", "--unequal-masses", "--json").stdout)
     choices = [choice for selection in made["selections"] for choice in selection["choices"]]
     assert "symmetric" in {choice["use"]["variant"] for choice in choices}
     assert not [choice for choice in choices if choice["use"]["axes"].get("equal_mass") == 1]
     assert "cannot be combined with --unequal-masses" in refused(
-        "best", "h200/ladder", "--unequal-masses", "--save", "table.yaml"
+        "best", "h100/ladder", "--unequal-masses", "--save", "table.yaml"
     )
     RecordFile(tmp_path / "run").append(record("symmetric", 1e-3, axes={"equal_mass": 1}))
     assert "every record has equal_mass=1" in refused("best", str(tmp_path / "run"), "--unequal-masses")
@@ -505,23 +505,23 @@ def test_list_shows_a_description_without_markup_and_a_command_that_measures_the
 
 def test_a_comparison_of_two_packaged_runs_is_short_and_begins_with_the_verdict(monkeypatch):
     monkeypatch.chdir(ROOT)
-    lines = gravbench("compare", "h200/fastest", "h200/ladder", columns=200).stdout.splitlines()
+    lines = gravbench("compare", "h100/fastest", "h100/ladder", columns=200).stdout.splitlines()
     assert len(lines) < 45
     first = " ".join(lines[1:3])
-    assert re.match(r"In the geometric mean of 65 cases, .* is \d\.\d\d ± 0\.\d\d\*? times as fast as h200", first)
+    assert re.match(r"In the geometric mean of 65 cases, .* is \d\.\d\d ± 0\.\d\d\*? times as fast as h100", first)
     assert re.search(r"Case by case it is \d\.\d\d to \d\.\d\d times as +fast\.", first)
     assert not any("unroll=1 " in line for line in lines)  # a default
 
 
 def test_runs_without_a_common_case_are_told_in_a_few_lines_and_all_lists_the_cases(monkeypatch):
     monkeypatch.chdir(ROOT)
-    words = ("compare", "h200/ladder", "h200/gems3")
+    words = ("compare", "h100/ladder", "h100/arena-step")
     lines = gravbench(*words, columns=120).stdout.splitlines()
-    assert lines[0] == "No case is ok in both h200/ladder and h200/gems3, so nothing was compared."
-    assert len(lines) < 16
+    assert lines[0] == "No case is ok in both h100/ladder and h100/arena-step, so nothing was compared."
+    assert len(lines) < 18
     assert "No case has the same timed: force in BASE, step in NEW." in lines
-    assert re.fullmatch(r"\d+ cases of \d+ variants only in BASE \(h200/ladder\)", lines[1])
-    assert re.fullmatch(r"--all lists these \d+,?\d* cases", lines[-2])
+    assert re.fullmatch(r"\d+ cases of \d+ variants only in BASE \(h100/ladder\)", lines[1])
+    assert "--all lists these 623 cases" in lines
     whole = gravbench(*words, "--all", columns=120).stdout
     assert "  naive: cupy, pycuda, numba; 9 values of n" in whole
 
@@ -584,10 +584,10 @@ def test_verdicts_are_words_in_colours_where_there_are_colours(monkeypatch):
     assert words == re.sub(r"\x1b\[[0-9;]*m", "", printed[None])
 
 
-@pytest.mark.parametrize("name", ["ladder", "bodin2026_direct", "chamomile"])
+@pytest.mark.parametrize("name", ["h100/ladder", "h200/bodin2026_direct", "h200/chamomile"])
 def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypatch, name):
     monkeypatch.chdir(ROOT)
-    short, full = (gravbench("best", f"h200/{name}", *words).stdout for words in ((), ("--full",)))
+    short, full = (gravbench("best", name, *words).stdout for words in ((), ("--full",)))
     # One line more says that all rows are by an older method.
     by_older_method = "measured every row" in short
     of_tables = short.count("gravbench.force uses")

@@ -2,12 +2,12 @@
 
 A measured number is followed by a comment that names its records:
 
-    2.85 <!-- h200/ladder: speed of tiled cupy n=1024 / naive cupy n=1024 -->
+    2.76 <!-- h100/ladder: speed of tiled cupy n=1024 / naive cupy n=1024 -->
     9.7 ms ± 7 % <!-- h200/chamomile: time of chamomile cupy n=131072 interaction=gravity -->
     1.0e-6 <!-- h200/chamomile: error_max of chamomile cupy n=131072 interaction=gravity -->
     25.5 <!-- published: lee2008 -->
     1,797 <!-- h200/ceilings: clock_mhz of mma_mufu -->
-    <!-- h200/ladder: UNCLEAR: numba_symmetric cpu n=16384 / numba_parallel cpu n=16384 -->
+    <!-- h100/ladder: UNCLEAR: numba_symmetric cpu n=16384 / numba_parallel cpu n=16384 -->
 
 The run is a folder below reports. A case is a variant, a toolkit and whatever else tells its record from others; an
 axis that is not named has its default. ``speed`` is interactions/s, ``time`` seconds, anything else a field of the
@@ -317,18 +317,18 @@ TILED, NAIVE = "tiled cupy n=65536 p=256 unroll=32", "naive cupy n=65536"
     ("text", "answer"),
     [
         (f"It is 9.99 <!-- h200/peers: speed of {TILED} / {NAIVE} --> times as fast.", "the records say 1.8"),
-        (f"It is 0.54 <!-- h200/ladder: speed of {TILED} / {NAIVE} --> times as fast.", "compare calls it FASTER"),
-        (f"It is slower <!-- h200/ladder: SLOWER: {TILED} / {NAIVE} -->.", "compare calls it FASTER"),
-        (f"It does 1e9 <!-- h200/ladder: speed of {TILED} -->.", "the records say 1.8"),
-        (f"It is off by 1.0e-9 <!-- h200/ladder: error_max of {TILED} -->.", "the records say 1.3"),
-        ("It does 1e9 <!-- h200/ladder: speed of tiled cupy n=7 -->.", "has 0 records of tiled cupy n=7; 1 is needed"),
-        (f"It has 1.5 <!-- h200/ladder: stages_seconds.build of {NAIVE} -->.", "has no stages_seconds.build"),
+        (f"It is 0.54 <!-- h100/ladder: speed of {TILED} / {NAIVE} --> times as fast.", "compare calls it FASTER"),
+        (f"It is slower <!-- h100/ladder: SLOWER: {TILED} / {NAIVE} -->.", "compare calls it FASTER"),
+        (f"It does 1e9 <!-- h100/ladder: speed of {TILED} -->.", "the records say 1.8"),
+        (f"It is off by 1.0e-9 <!-- h100/ladder: error_max of {TILED} -->.", "the records say 1.3"),
+        ("It does 1e9 <!-- h100/ladder: speed of tiled cupy n=7 -->.", "has 0 records of tiled cupy n=7; 1 is needed"),
+        (f"It has 1.5 <!-- h100/ladder: stages_seconds.build of {NAIVE} -->.", "has no stages_seconds.build"),
         ("It runs at 1,980 <!-- h200/ceilings: clock_mhz of mma_mufu -->.", "the records say 1796.9"),
         ("It runs at 1,980 <!-- h200/ceilings: clock_mhz of mma_4 -->.", "has no clock_mhz of mma_4"),
-        (f"It is fast <!-- h200/ladder: speed of {NAIVE} -->.", "no number stands before the reference"),
+        (f"It is fast <!-- h100/ladder: speed of {NAIVE} -->.", "no number stands before the reference"),
         ("It did 26 <!-- published: lee2008 --> frames.", "lee2008.yaml has no 26"),
         (
-            "It does 0.66 <!-- h200/ladder: speed of numba_symmetric cpu n=16384 / numba_parallel cpu n=16384 -->.",
+            "It does 0.66 <!-- h100/ladder: speed of numba_symmetric cpu n=16384 / numba_parallel cpu n=16384 -->.",
             "compare calls it UNCLEAR",
         ),
         (
@@ -336,7 +336,7 @@ TILED, NAIVE = "tiled cupy n=65536 p=256 unroll=32", "naive cupy n=65536"
             "the drift of the run included, is ±",
         ),
         ("It did 25.5 <!-- published: lee2008 --> frames.", None),
-        (f"It is faster <!-- h200/ladder: FASTER: {TILED} / {NAIVE} -->.", None),
+        (f"It is faster <!-- h100/ladder: FASTER: {TILED} / {NAIVE} -->.", None),
     ],
 )
 def test_a_wrong_number_is_found(text, answer):

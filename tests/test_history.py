@@ -26,7 +26,7 @@ from gravbench.model.sources import code_sha256_of_tree
 from gravbench.model.variant import discover
 from gravbench.verdicts import ranking
 
-LADDER = ROOT / "reports" / "h200" / "ladder"
+LADDER = ROOT / "reports" / "h100" / "ladder"
 LARGE = ROOT / "reports" / "h200" / "large-first"
 SPEED = "gravbench.tiled.picoseconds_per_interaction"
 TIME = "gravbench.tiled.milliseconds_per_evaluation"
@@ -316,11 +316,13 @@ def test_the_ladder_belongs_to_the_commit_that_it_was_measured_at(tmp_path, monk
     if subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True).returncode:
         pytest.skip("this checkout is no git clone")
     monkeypatch.chdir(ROOT)
-    commit = RecordFile(LADDER).read()[0].commit.removesuffix("+changes")
+    commit = RecordFile(LADDER).read()[0].commit
     if subprocess.run(["git", "cat-file", "-e", commit], cwd=ROOT, capture_output=True).returncode:
         pytest.skip("this clone lacks the history of the ladder")
     done = history.export([LADDER], tmp_path / "results")
-    assert done.placed == {commit: done.records}
+    assert not done.placed  # nothing was changed when it was measured
+    results = [path for path in (tmp_path / "results").glob("*/*.json") if path.name != "machine.json"]
+    assert {json.loads(path.read_text("utf-8"))["commit_hash"] for path in results} == {commit}
     assert done.records == sum(one.status == "ok" and one.anchor <= 1 for one in RecordFile(LADDER).read())
     assert set(done.left_out) == {"skipped"}
 

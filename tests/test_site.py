@@ -21,7 +21,7 @@ from gravbench.site import gathered, pages, tables
 from gravbench.site.gathered import Checked, Gathered, files_of
 from gravbench.verdicts.ranking import is_ranked
 
-RUNS = ROOT / "reports" / "h200"
+REPORTS = ROOT / "reports"
 VARIANTS = discover()
 
 
@@ -33,11 +33,11 @@ def packed(records, name="made"):
 
 
 def read(run):
-    return RecordFile(RUNS / run).read()
+    return RecordFile(REPORTS / run).read()
 
 
-LADDER = [one for one in read("ladder") if one.n in (16384, 65536)]
-ARENA = read("arena")
+LADDER = [one for one in read("h100/ladder") if one.n in (16384, 65536)]
+ARENA = read("h200/arena")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_the_steps_are_those_of_the_toolkit_in_which_the_variant_is_fastest(both
         )
 
     toolkit = min(("cupy", "pycuda", "numba"), key=lambda name: fastest("tiled", name))
-    assert float(rows["tiled"]["NVIDIA H200 (compute capability 9.0)"]) == pytest.approx(
+    assert float(rows["tiled"]["NVIDIA H100 80GB HBM3 (compute capability 9.0)"]) == pytest.approx(
         fastest("float4", toolkit) / fastest("tiled", toolkit), rel=5e-3
     )
     assert rows["tiled"]["over"] == "float4"
@@ -118,12 +118,12 @@ def test_the_steps_are_those_of_the_toolkit_in_which_the_variant_is_fastest(both
 
 def test_the_crossover_is_where_the_records_have_it(both):
     section = tables.Tables(both, VARIANTS).crossover()
-    part = next(part for part in section.parts if part.title.startswith("NVIDIA H200"))
+    part = next(part for part in section.parts if part.title.startswith("NVIDIA H100 80GB HBM3"))
     for line in part.table.rows:
         there = [
             one
             for one in [*LADDER, *ARENA]
-            if is_ranked(one) and one.n == line.n and one.device == "NVIDIA H200" and one.error_p99
+            if is_ranked(one) and one.n == line.n and one.device == "NVIDIA H100 80GB HBM3" and one.error_p99
             and one.error_p99 <= line.error and one.timed == "force" and one.dtype == "float32"
         ]  # fmt: skip
         trees = [one.median_seconds for one in there if "theta" in one.axes and "order" not in one.axes]
@@ -181,10 +181,10 @@ def test_pages_of_an_earlier_site_are_removed_and_nothing_else(tmp_path):
 def test_records_are_recompiled_whose_kernels_compile_here_to_what_the_bundle_states(tmp_path):
     pytest.importorskip("cuda.bindings.nvrtc")
     run, file = tmp_path / "run", tmp_path / f"ladder{bundle.ENDING}"
-    for one in read("ladder"):
+    for one in read("h100/ladder"):
         if (one.variant, one.n) == ("naive", 262144):
             RecordFile(run).append(one)
-    (run / ENVIRONMENT).write_text((RUNS / "ladder" / ENVIRONMENT).read_text("utf-8"), "utf-8")
+    (run / ENVIRONMENT).write_text((REPORTS / "h100" / "ladder" / ENVIRONMENT).read_text("utf-8"), "utf-8")
     done = CliRunner().invoke(app, ["share", str(run), "--out", str(file)])
     assert done.exit_code == 0, done.output
     (checked,) = gathered.gather([file, file]).bundles
@@ -195,10 +195,10 @@ def test_records_are_recompiled_whose_kernels_compile_here_to_what_the_bundle_st
 def test_a_record_is_not_recompiled_whose_kernels_were_not_chosen(tmp_path, monkeypatch):
     pytest.importorskip("cuda.bindings.nvrtc")
     run = tmp_path / "run"
-    for one in read("fastest-large"):
+    for one in read("h200/fastest-large"):
         if (one.variant, one.toolkit) in (("naive", "cupy"), ("chamomile", "cupy")):
             RecordFile(run).append(one)
-    (run / ENVIRONMENT).write_text((RUNS / "fastest-large" / ENVIRONMENT).read_text("utf-8"), "utf-8")
+    (run / ENVIRONMENT).write_text((REPORTS / "h200" / "fastest-large" / ENVIRONMENT).read_text("utf-8"), "utf-8")
     checked = _with_one_kernel(run, tmp_path / f"some{bundle.ENDING}", monkeypatch)
     assert len(checked.bundle.facts.kernels) == 2
     assert sorted(map(checked.level, checked.records)) == ["recompiled", "recomputed"]
@@ -244,7 +244,11 @@ def test_without_a_consistent_bundle_there_is_no_site(tmp_path):
 @pytest.mark.slow
 def test_the_site_of_bundles_in_a_browser(tmp_path):
     """The bundles of runs on two cards and on a processor, and one that was tampered with."""
-    for run in (RUNS.parent / "h100" / "fastest-float64", RUNS / "fastest_cpu", RUNS / "fastest-large"):
+    for run in (
+        REPORTS / "h100" / "fastest-float64",
+        REPORTS / "h200" / "fastest_cpu",
+        REPORTS / "h200" / "fastest-large",
+    ):
         done = CliRunner().invoke(app, ["share", str(run), "--out", str(tmp_path / f"{run.name}{bundle.ENDING}")])
         assert done.exit_code == 0, done.output
     files = bundle.unpacked(tmp_path / f"fastest-float64{bundle.ENDING}")

@@ -297,7 +297,7 @@ def overlap(one, other):
 
 
 @pytest.mark.parametrize("layout", story_figure.LAYOUTS)
-@pytest.mark.parametrize("others", [CROWDED, {"kahan": 0.123}, "h200/ladder"], ids=str)
+@pytest.mark.parametrize("others", [CROWDED, {"kahan": 0.123}, "h100/ladder"], ids=str)
 def test_no_text_covers_another_or_a_bar_or_leaves_the_page(others, layout, monkeypatch):
     monkeypatch.chdir(ROOT)
     records = measured(others)
@@ -318,6 +318,6 @@ def test_text_is_large_enough_where_each_picture_is_shown(monkeypatch):
     monkeypatch.chdir(ROOT)
     # GitHub and the site have about 690 pixels beside their columns; a phone of 380 has 340.
     for layout, room in (("wide", 690), ("narrow", 340)):
-        picture = drawn(told(measured("h200/ladder")), layout)
+        picture = drawn(told(measured("h100/ladder")), layout)
         shown = min(1, room / float(picture.get("width")))
         assert min(float(text.get("font-size")) for text in picture.iter(f"{SVG}text")) * shown >= 12

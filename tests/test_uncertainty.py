@@ -24,7 +24,7 @@ from test_compare import record
 
 FEWEST = 5
 """Repetitions of an anchor that have a median to lie about."""
-ENOUGH = 100
+ENOUGH = 200
 """Repetitions of which more than 99 % inside would say that intervals are too wide; of fewer, that may be luck."""
 
 

@@ -19,8 +19,8 @@ from gravbench.explain.validation import Compared, by_variant
 from gravbench.model.runs import RecordFile
 from gravbench.toolkits import nvrtc
 
-REPORTS = ROOT / "reports" / "h200"
-CEILINGS = peaks.read(REPORTS / "ceilings")
+REPORTS = ROOT / "reports"
+CEILINGS = peaks.read(REPORTS / "h200" / "ceilings")
 FIGURES = ROOT / "docs" / "figures"
 DOCUMENT = (ROOT / "docs" / "explanation" / "explaining.md").read_text("utf-8")
 BLOCK = re.compile(
@@ -35,10 +35,10 @@ def read(path):
 
 
 FOUND, COMPILER = read(FIGURES / "model.json")
-AT_MOST = 0.059
+AT_MOST = 0.06
 """The median error over all records of direct sums, which it may not exceed."""
-AT_MOST_OF = {"tensor": 0.06, "tensor_gpus": 0.05}
-"""The same for variants with matrix products."""
+AT_MOST_OF = {"tensor": 0.084, "tensor_half": 0.04, "tensor_gpus": 0.05}
+"""The same for variants with matrix products. For few bodies, `tensor` takes much longer than predicted."""
 explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(assembling.missing()))
 
 
@@ -46,9 +46,9 @@ explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(asse
 def records():
     """All records of the model that are in the reports, by their run, if their kernels are those of this checkout."""
     found = {}
-    for path in sorted(REPORTS.glob("*/records.jsonl")):
+    for path in sorted(REPORTS.glob("h[12]00/*/records.jsonl")):
         own = [one for one in RecordFile(path.parent).read(str) if validation.modelled(one)]
-        found[path.parent.name] = [one for one in own if validation.of_this_checkout(one)]
+        found[str(path.parent.relative_to(REPORTS))] = [one for one in own if validation.of_this_checkout(one)]
     return {name: own for name, own in found.items() if own}
 
 
@@ -66,7 +66,7 @@ def test_the_file_is_of_all_records(records):
     words = shlex.split(command)
     named = {*words[3:]}
     refresh = "run: python docs/hooks/refresh.py, with these runs in the block's command"
-    assert {f"h200/{name}" for name in records} <= named, refresh
+    assert records.keys() <= named, refresh
     # What tensor computes depends on its bodies, and a table of these is no part of the project.
     everything = [
         one for own in records.values() for one in own if not (one.bodies_file_sha256 and one.variant == "tensor")
@@ -138,7 +138,7 @@ def test_a_picture_and_its_numbers_are_written_and_read(tmp_path):
 
 @explained
 def test_the_command_writes_both_files(tmp_path, records):
-    one = next(one for one in records["ladder"] if (one.variant, one.n) == ("naive", 1024))
+    one = next(one for one in records["h100/ladder"] if (one.variant, one.n) == ("naive", 1024))
     (tmp_path / "records.jsonl").write_text(f"{one.model_dump_json()}\n")
     command = ["explain", "validate", str(tmp_path), "--figures", str(tmp_path / "drawn")]
     assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0

@@ -24,7 +24,7 @@ from gravbench.model.variant import discover
 from gravbench.toolkits.interface import FLAGS
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-LADDER = ROOT / "reports" / "h200" / "ladder"
+LADDER = ROOT / "reports" / "h100" / "ladder"
 MEASURED = ROOT / "reports" / "h200" / "ceilings"
 BODIES = (16384, 262144)
 EXACT = ("naive", "float4", "tiled", "split", "shuffle", "kahan", "register_blocked", "split_j", "symmetric")
@@ -34,7 +34,7 @@ SHAPE = Shape(blocks=1024, warps=8, resident=4, multiprocessors=132)
 
 @pytest.fixture(scope="module")
 def records():
-    """Some measured records of direct sums on an H200, by variant and bodies."""
+    """Some measured records of direct sums on an H100, by variant and bodies."""
     found = {}
     for record in RecordFile(LADDER).read(str):
         key = record.variant, record.n

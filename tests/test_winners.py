@@ -19,7 +19,6 @@ from gravbench.verdicts.winners import LIMITS, winners
 from test_report import record
 
 PARENTS = {"naive": None, "tiled": "naive", "barnes_hut": None}
-H200 = ROOT / "reports" / "h200"
 
 
 def timed(variant, seconds, **fields):
@@ -197,9 +196,9 @@ def test_the_sentence_names_the_next_and_the_first_step_once_each():
     )
 
 
-@pytest.mark.parametrize("name", ["ladder", "arena", "fastest-float64"])
+@pytest.mark.parametrize("name", ["h100/ladder", "h200/arena", "h100/fastest-float64"])
 def test_of_committed_runs_nothing_within_the_error_is_faster_than_a_winner(name):
-    (records,) = together([RecordFile(H200 / name).read()])
+    (records,) = together([RecordFile(ROOT / "reports" / name).read()])
     for field in winners([records], parents(discover())):
         for win in field.wins:
             rivals = [

@@ -16,7 +16,7 @@ from gravbench.report.numbers import number
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / ".asv" / "results"
-RUNS = ROOT / "reports" / "h200"
+RUNS = "reports/h[12]00/*/records.jsonl"
 FOLDER = "history"
 """Of the documentation's site, in which asv's is."""
 
@@ -79,7 +79,7 @@ def publish(folder: Path) -> str:
 
 def export_command(to: Path) -> str:
     """Return the command that makes the committed results of the records."""
-    runs = sorted(str(path.parent.relative_to(ROOT)) for path in RUNS.glob("*/records.jsonl"))
+    runs = sorted(str(path.parent.relative_to(ROOT)) for path in ROOT.glob(RUNS))
     return " ".join(["gravbench history export --repeated", *runs, "--to", str(to)])
 
 

@@ -1,7 +1,7 @@
 """Write again what README, docs/ and asv show of records: tables, blocks, README's picture, figures, the history.
 
 ``python docs/hooks/refresh.py`` after records below reports/ have changed. A block names its command in its first line:
-``<!-- ladder: gravbench report h200/ladder --markdown -->``. Its output is Markdown, or text in a block of code.
+``<!-- ladder: gravbench report h100/ladder --markdown -->``. Its output is Markdown, or text in a block of code.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ BLOCK = re.compile(
 )
 STORY = "python -m gravbench.report.story"
 FIGURES = "docs/figures"
-CHARTS = {"ladder": "h200/ladder", "arena": "h200/arena"}
-"""Kinds of figures in reports/h200/figures, and the run that each is of."""
+CHARTS = {"ladder": "h100/ladder", "arena": "h200/arena"}
+"""Kinds of figures, and the run that each is of: they are in the folder figures beside it."""
 ENVIRONMENT = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
 
 
@@ -50,12 +50,12 @@ def block(found: re.Match[str]) -> str:
     return f"{begin}{fence}{text}\n```\n{end}" if fence else f"{begin}\n{text}\n\n{end}"
 
 
-def charts(folder: Path) -> None:
-    """Draw the figures that ``folder`` has again, each from its run."""
+def charts() -> None:
+    """Draw the figures that the folders beside the runs have again, each from its run."""
     for kind, run in CHARTS.items():
         with tempfile.TemporaryDirectory() as drawn:
             printed(f"gravbench report {run} --figures {drawn}")
-            for path in folder.glob(f"{kind}-*.svg"):
+            for path in (ROOT / "reports" / run).parent.glob(f"figures/{kind}-*.svg"):
                 path.write_bytes((Path(drawn) / path.name).read_bytes())
 
 
@@ -71,7 +71,7 @@ def history() -> None:
 def main() -> None:
     """Rewrite the documents whose blocks have changed, export the history, and draw the pictures and figures."""
     history()
-    charts(ROOT / "reports" / "h200" / "figures")
+    charts()
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         was = path.read_text("utf-8")
         for found in BLOCK.finditer(was):

@@ -1,4 +1,4 @@
-"""The table of a step of the tutorial: what kernels took on the H200, and what an interaction costs them, by pipe.
+"""The table of a step of the tutorial: what kernels took on an H100, and what an interaction costs them, by pipe.
 
 ``python docs/hooks/step_table.py N[,N...] VARIANT...`` prints it in Markdown, and what the columns and signs mean if
 ``--notes`` comes first. The times are those of ``RUN`` by CuPy,
@@ -27,7 +27,7 @@ from gravbench.verdicts.cards import together
 from gravbench.verdicts.uncertainty import Uncertainties
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN = "h200/ladder"
+RUN = "h100/ladder"
 TOOLKIT, BODIES, DTYPE = "cupy", "plummer", "float32"
 SHAPES = ("p", "q", "r", "unroll")
 """Axes that a row names: they are those that the tutorial explains."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gravbench.verdicts.question import Question
 
 
-EXAMPLE = ("h200/gems3", "the steps of GPU Gems 3 on an H200")
+EXAMPLE = ("h100/gems3", "the steps of GPU Gems 3 on an H100")
 """A run that a clone brings with it, for readers without a GPU, and what it is."""
 
 

@@ -1,4 +1,4 @@
-"""The exercises of the course: their order, their texts and files, and what a rung took on an H200.
+"""The exercises of the course: their order, their texts and files, and what a rung took on an H100.
 
 Each is a folder below ``exercises/``: ``exercise.yaml``, ``page.md``, ``skeleton.cu`` and ``solution.cu``. Those that
 can be done in Numba CUDA have ``numba.md``, ``skeleton.numba`` and ``solution.numba``, too, which are no modules; those
@@ -59,7 +59,7 @@ class About(BaseModel):
     """What ``exercise.yaml`` says.
 
     ``rung`` is the variant that a submission is set against. ``error_at`` is a number of bodies at which the rms error
-    of a right submission is looked at. ``milliseconds`` are times of one evaluation of ``reports/h200/ladder``, each by
+    of a right submission is looked at. ``milliseconds`` are times of one evaluation of ``reports/h100/ladder``, each by
     ``VARIANT N AXIS=VALUE``, that of the rung first; ``slots`` are the issue slots per interaction of a variant, and
     ``slots_numba`` those of our solution in Numba CUDA. The tests of the course compare both with the records and the
     machine code. ``wgsl`` is a sentence where WGSL cannot express the exercise.
@@ -168,9 +168,9 @@ class Exercise:
 
     @property
     def time_of_rung(self) -> str:
-        """What the rung took on an H200, in words."""
+        """What the rung took on an H100, in words."""
         key, milliseconds = next(iter(self.about.milliseconds.items()))
-        return f"{number(milliseconds)} ms on an H200 for {int(key.split()[1]):,} bodies"
+        return f"{number(milliseconds)} ms on an H100 for {int(key.split()[1]):,} bodies"
 
     def _text(self, name: str) -> str:
         return (FOLDER / self.name / name).read_text("utf-8")

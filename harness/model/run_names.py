@@ -12,7 +12,7 @@ from gravbench.errors import FIRST_NAMES, InputError, guess, listed, shortened
 from gravbench.model.runs import CEILINGS, RECORDS, REPORTS, newest
 from gravbench.packaged import runs_of_the_clone
 
-NOT_INSTALLED = "published runs such as h200/ladder are in a clone of gravbench, not in this installation"
+NOT_INSTALLED = "published runs such as h100/ladder are in a clone of gravbench, not in this installation"
 
 
 def find(run: str) -> Path:

@@ -24,7 +24,7 @@ from gravbench.model.record import Record
 from gravbench.report.page import html
 
 SEED = 20261122
-RUNS = ("ladder", "bodin2026", "counters", "gems3", "peers")
+RUNS = ("h100/ladder", "h200/bodin2026", "h200/counters", "h100/gems3", "h200/peers")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 EVIL: list[Any] = [
     None, True, False, 0, -1, 1, 2, 10**20, 10**200, -(2**63), 1.5, -0.0, 1e308, 5e-324, -1e-9, "NaN", "Infinity",
@@ -45,7 +45,7 @@ def lines() -> list[dict[str, Any]]:
     """A few committed records of every kind, without most of their samples."""
     found = []
     for name in RUNS:
-        own = (ROOT / "reports" / "h200" / name / "records.jsonl").read_text("utf-8").splitlines()
+        own = (ROOT / "reports" / name / "records.jsonl").read_text("utf-8").splitlines()
         for line in own[:: max(1, len(own) // 12)]:
             record = json.loads(line)
             for field in ("samples_seconds", "processes", "sm_clock_mhz", "power_watts", "temperature_celsius"):
