@@ -229,6 +229,13 @@ def test_when_keeps_the_combinations_it_is_true_of(write):
     assert sorted(grid(found, "toolkit", "n", "p")) == [("cupy", 64, 64), ("cupy", 128, 64), ("cupy", 128, 128)]
 
 
+def test_when_may_keep_a_variant_only_if_the_command_line_names_it(write):
+    path = write('n: 64\nvariants: {variant: [naive, tiled], when: chosen or variant != "tiled"}')
+    assert {case.variant for case in cases(path)} == {"naive"}
+    assert {case.variant for case in cases(path, variants=["tiled"])} == {"tiled"}
+    assert {case.variant for case in cases(path, variants=["naive", "tiled"])} == {"naive", "tiled"}
+
+
 def test_combinations_a_variant_cannot_run_are_dropped(write):
     found = cases(write("n: 64\nvariants:\n - {variant: tiled, toolkit: cupy, p: [32, 64], unroll: [32, 64]}"))
     assert grid(found, "p", "unroll") == [(32, 32), (64, 32), (64, 64)]

@@ -265,7 +265,8 @@ class Request:
             offered = [name for name in variant.toolkits if name in able]
             toolkits = [name for name in offered if name in chosen]
             axes = {axis: self._axis(variant, axis, index) for axis in variant.axes}
-            blocks.append(Block(variant, toolkits, settings, axes, wanted, self._where(index), offered, places))
+            named = variant.name in self.chosen_variants
+            blocks.append(Block(variant, toolkits, settings, axes, wanted, self._where(index), offered, places, named))
         return blocks
 
     def _place_of(self, axis: str, index: int) -> str:
@@ -273,7 +274,7 @@ class Request:
         return override.where if override else self._where(index, axis)
 
     def _condition(self, index: int, variants: list[Variant]) -> Condition:
-        names = ["variant", "toolkit", *SETTINGS, *chain.from_iterable(variant.axes for variant in variants)]
+        names = ["variant", "chosen", "toolkit", *SETTINGS, *chain.from_iterable(variant.axes for variant in variants)]
         return Condition(self.content.variants[index].when, names, self._where(index, "when"))
 
     def _axis(self, variant: Variant, axis: str, index: int) -> list[AxisValue]:

@@ -28,8 +28,8 @@ from gravbench.model.variant import AxisValue, Variant
 class Block:
     """The part of a sweep that one variant of one entry makes; ``where`` begins the messages about it.
 
-    The command line chose the ``toolkits`` among those ``offered``. ``places`` has what begins the messages about each
-    axis that was set.
+    The command line chose the ``toolkits`` among those ``offered``; the variant is ``chosen`` if it names that, too.
+    ``places`` has what begins the messages about each axis that was set.
     """
 
     variant: Variant
@@ -40,6 +40,7 @@ class Block:
     where: str
     offered: Sequence[str]
     places: Mapping[str, str]
+    chosen: bool
 
     @property
     def combinations(self) -> int:
@@ -84,7 +85,8 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
                 removed[f"{toolkit}, which computes in {' or '.join(catalogue()[toolkit].dtypes)}"] += 1
                 continue
             stated = {name: value for name, value in settings.items() if value is not None}
-            if block.wanted.holds({"variant": variant.name, "toolkit": toolkit, **stated, **axes}):
+            named = {"variant": variant.name, "chosen": block.chosen, "toolkit": toolkit}
+            if block.wanted.holds({**named, **stated, **axes}):
                 if reason := unfit_eps(settings["eps"], settings["dtype"]):
                     raise InputError(f"{block.where}: {reason}")
                 yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings, **contents)

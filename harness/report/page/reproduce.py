@@ -13,7 +13,7 @@ from gravbench.model.record import Record
 from gravbench.model.variant import Variant
 
 CONFIG = "quick"
-"""A packaged configuration that has every variant once and no condition, so that a command can say all the rest."""
+"""A packaged configuration that has every chosen variant once, so that a command can say all the rest."""
 
 # What needs no saying, because CONFIG means it, as it means what is usual of a case; a test compares.
 UNSAID_MEASURE: Mapping[str, float] = {
