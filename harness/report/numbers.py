@@ -51,7 +51,9 @@ PLUS_MINUS = (
 
 def plus_minus(half_width: float | None) -> str:
     """Write half the width of an interval over its median, in per cent; that it is unbounded where it is unknown."""
-    return UNBOUNDED if half_width is None or not math.isfinite(half_width) else f"± {percent(half_width)} %"
+    if half_width is None or not math.isfinite(half_width):
+        return UNBOUNDED
+    return f"± {percent(half_width)} %" if half_width <= 1 else "± over 100 %"
 
 
 def rough_percent(part: float) -> str:
