@@ -232,6 +232,14 @@ def test_a_body_far_away_takes_no_digits_from_bodies_near_the_origin(place):
         assert relative_errors(result, direct(x + origin, M[:20], x + origin, 1e-16)).max() < 1e-4
 
 
+@pytest.mark.parametrize("on_device", [False, True])
+def test_no_axis_loses_digits_because_another_is_far_from_the_origin(on_device):
+    x = np.array([[10, 0.5, 0], [10.5, 1e-12, 0], [10.5, -1e-12, 0]])
+    moved = x - units.scaled({"xj": x, "mj": np.ones(3)}, 1e-24, on_device=on_device).origin
+    assert_array_equal(moved[:, 0], [0, 0.5, 0.5])
+    assert_array_equal(moved[:, 1:], x[:, 1:])
+
+
 def test_digits_that_an_array_of_float32_lacks_are_not_restored():
     x = (X + 1e4).astype(np.float32)
     result = force(x, M, eps2=EPS2, toolkit="cpu")
