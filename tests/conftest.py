@@ -45,6 +45,10 @@ if not GPUS:
 
     simulator.take_turns()
 
+# Threads of a kernel on the processor wait asleep, in every process a test starts: those that spin take the cores that
+# the tests beside them want.
+os.environ["OMP_WAIT_POLICY"] = "passive"
+
 # Before a variant is imported: what is compiled of it for the processor is then found by all processes, as in a run.
 compile_cache.keep()
 

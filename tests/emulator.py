@@ -34,7 +34,7 @@ HEADERS = """
 #include <ucontext.h>
 """
 # Unique symbols, such as a tile in a function template, would be one for all libraries of a process, of whatever size.
-OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC", "-fno-gnu-unique"]
+OPTIONS = ["-std=c++20", "-O1", "-w", "-fpermissive", "-fPIC", "-fno-gnu-unique", "-fno-semantic-interposition"]
 
 HERE = Path(programs.__file__).parent
 THREADS = (HERE / "threads.hpp").read_text().replace('#include "device.hpp"', (HERE / "device.hpp").read_text())

@@ -140,9 +140,12 @@ class Open:
         return self("return !document.getElementById('run').disabled")
 
     def hurry(self):
-        """Measure edited kernels for as long as it takes to see that they are right."""
+        """Measure kernels for as long as it takes to see that they are right."""
         short = "warm_up_seconds: 0.02, budget_seconds: 0.1"
-        self(f"for (const rung of CONTENT.rungs) Object.assign(rung.edited[{N}].protocol, {{ {short} }})")
+        self(
+            f"for (const rung of CONTENT.rungs) for (const records of [rung.records, rung.edited]) "
+            f"Object.assign(records[{N}].protocol, {{ {short} }})"
+        )
 
     def records(self):
         return [json.loads(line) for line in self("return page.ladder.all.map(jsonLine)")]
@@ -207,7 +210,8 @@ def test_the_first_verified_result_is_there_within_seconds(measured):
     records, seconds, *_ = measured
     assert [record["variant"] for record in records] == ["naive", "float4"]
     assert [record["status"] for record in records] == ["ok", "ok"]
-    assert seconds <= FIRST_RESULT_SECONDS
+    # It was measured in a hurry; what a person waits for is measured for as long as this.
+    assert seconds + templates.MEASURE.warm_up_seconds + templates.MEASURE.budget_seconds <= FIRST_RESULT_SECONDS
 
 
 def test_the_table_and_the_picture_show_what_was_measured(opened, measured):
