@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -293,6 +294,23 @@ def test_a_dtype_a_variant_does_not_have_is_dropped(write, own):
 )
 def test_conditions(text, value):
     assert Condition(text, ["n", "dtype"], "here").holds({"n": 64, "dtype": "float32"}) is value
+
+
+@pytest.mark.parametrize(
+    "text", ["a < b and b < c", "a < 3 and b != 0 and a / b > 2", "a < c or c < b", "a < 9", "a > 9 and b > 0"]
+)
+def test_verdicts_are_those_of_all_combinations(text):
+    condition = Condition(text, ["a", "b", "c"], "here")
+    for a, b, c in product(((1.0,), (1.0, 3.0)), ((0.0,), (0.0, 0.25), (2.0, 4.0)), ((5.0,), (0.5, 3.5))):
+        expected = {condition.holds({"a": x, "b": y, "c": z}) for x, y, z in product(a, b, c)}
+        assert condition.verdicts({"a": a, "b": b, "c": c}) == expected
+
+
+def test_verdicts_of_many_names_take_no_time():
+    """Of their 2 ** 60 combinations nobody looks at all."""
+    names = [f"n{number}" for number in range(60)]
+    condition = Condition(" and ".join(f"{name} < 3" for name in names[:30]), names, "here")
+    assert condition.verdicts(dict.fromkeys(names, (1.0, 2.0))) == {True}
 
 
 @pytest.mark.parametrize(

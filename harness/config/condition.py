@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import operator
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import simpleeval
@@ -98,6 +99,31 @@ class Condition:
             InputError: a part is neither true nor false, or cannot be computed.
         """
         return self.broken(values) is None
+
+    def verdicts(self, points: Mapping[str, Sequence[Any]]) -> set[bool]:
+        """Say whether the condition is true of all combinations of the values of each name, of none, or of some.
+
+        A part is judged by the combinations of its own names, which are far fewer than those of all.
+
+        Raises:
+            InputError: see ``holds``.
+        """
+        for place, (_, used, _) in enumerate(self._parts):
+            if not used <= points.keys():
+                continue
+            of_part = {self._is_true(place, *values) for values in product(*(points[name] for name in used))}
+            if of_part == {False}:
+                return of_part
+            if len(of_part) > 1:
+                break
+        else:
+            return {True}
+        verdicts: set[bool] = set()
+        for values in product(*points.values()):
+            verdicts.add(self.holds(dict(zip(points, values, strict=True))))
+            if len(verdicts) > 1:
+                break
+        return verdicts
 
     def broken(self, values: Mapping[str, Any]) -> str | None:
         """Return the first part that is false of ``values``, as it is written; None where the condition holds.

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -335,12 +334,7 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
     points = [within(answer.value, answer.doubt.reach) for answer in answers.values() if answer.value is not None]
     if not claim.holds or len(points) < len(answers):
         return Decision(claim, "cannot be tested", answers)
-    asked_for = condition(claim, f"claim {claim.id}")
-    verdicts: set[bool] = set()
-    for chosen in product(*points):
-        verdicts.add(asked_for.holds(dict(zip(answers, chosen, strict=True))))
-        if len(verdicts) > 1:
-            break
+    verdicts = condition(claim, f"claim {claim.id}").verdicts(dict(zip(answers, points, strict=True)))
     return Decision(
         claim, "undecided" if len(verdicts) > 1 else "holds" if verdicts == {True} else "does not hold", answers
     )
