@@ -299,10 +299,11 @@ def beside(folder: Path, source: Source) -> dict[str, list[Record]]:
 def decisions(source: Source, records: Sequence[Record], others: Others = NO_OTHERS) -> list[Decision]:
     """Judge every claim of a source by ``records``, or by the one of the ``others`` that it names."""
     devices = set(map(_device, records))
+    evidence = _Evidence(records)
     return [
         _decide_elsewhere(source, claim, others[claim.run], devices)
         if claim.run in others
-        else decide(source, claim, records)
+        else _decide_by(source, claim, evidence)
         for claim in source.claims
     ]
 
@@ -323,13 +324,26 @@ def decide(source: Source, claim: Claim, records: Sequence[Record]) -> Decision:
 
     It is undecided where it would hold with some of its numbers within their intervals, and with others not.
     """
-    cases = latest(records)
-    search = _Search([{**source.where, **wanted.select} for wanted in claim.numbers.values()], cases)
-    doubts = Doubts(records)
+    return _decide_by(source, claim, _Evidence(records))
+
+
+class _Evidence:
+    """What is found once in the records of one run, its repetitions included, for all claims."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.cases = latest(records)
+        self.columns = _columns(self.cases)
+        self.doubts = Doubts(records)
+
+
+def _decide_by(source: Source, claim: Claim, evidence: _Evidence) -> Decision:
+    """See ``decide``."""
+    selections = [{**source.where, **wanted.select} for wanted in claim.numbers.values()]
+    search = _Search(selections, evidence.cases, columns=evidence.columns)
     answers = {}
     for place, (name, wanted) in enumerate(claim.numbers.items()):
         answer = search.answer(place, wanted.unit, source.flops_per_interaction)
-        doubt = doubts.of(answer.record, wanted.unit) if answer.record else CERTAIN
+        doubt = evidence.doubts.of(answer.record, wanted.unit) if answer.record else CERTAIN
         answers[name] = replace(answer, doubt=doubt)
     points = [within(answer.value, answer.doubt.reach) for answer in answers.values() if answer.value is not None]
     if not claim.holds or len(points) < len(answers):
@@ -369,20 +383,29 @@ def _column(record: Record) -> Column:
     return Column(record.toolkit, shared._replace(task=task))
 
 
+def _columns(records: Iterable[Record]) -> dict[Column, list[Record]]:
+    """Return the records of each column that are ranked."""
+    return ranking.grouped(filter(ranking.is_ranked, records), _column)
+
+
 class _Search:
-    """The records that answer ``selections``, which are known by their places.
+    """The records that answer ``selections``, which are known by their places; ``columns`` are those of the records.
 
     ``candidates`` has the fastest answers of each column; ``best`` the column that is shown, of GPUs and of CPUs: the
     one with most answers, then one that timed what the source ``timed``, then by the toolkit's place.
     """
 
     def __init__(
-        self, selections: Sequence[Selection], records: Sequence[Record], timed: PublishedName | None = None
+        self,
+        selections: Sequence[Selection],
+        records: Sequence[Record],
+        timed: PublishedName | None = None,
+        columns: Mapping[Column, Sequence[Record]] | None = None,
     ) -> None:
         self._selections = selections
         self._records = records
         self.candidates: dict[Column, dict[int, Record]] = {}
-        for column, alike in ranking.grouped(filter(ranking.is_ranked, records), _column).items():
+        for column, alike in (_columns(records) if columns is None else columns).items():
             answers = {
                 place: [candidate for candidate in alike if fits(wanted, candidate)]
                 for place, wanted in enumerate(selections)
