@@ -259,6 +259,18 @@ def _committed_records_read_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _packaged_sources_read_once() -> Iterator[None]:
+    """Let all reports share the packaged sources of published numbers, which cannot be changed."""
+    from gravbench.config import published
+
+    read = published.load
+    kept = cache(read)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(published, "load", lambda path: (kept if path in published.packaged().values() else read)(path))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _command_line_made_once() -> Iterator[None]:
     """Let all calls of the command line share the parser that typer makes of its functions, in 20 ms for each call."""
     with pytest.MonkeyPatch.context() as patch:

@@ -78,12 +78,12 @@ def from_grammar(choose):
         ]
     if choose.random() < 0.2:
         data["variants"] = [{"variant": "tiled", "toolkit": "cupy", "when": choose.choice(CONDITIONS)}]
-    return yaml.safe_dump(data, allow_unicode=choose.random() < 0.5)
+    return yaml.dump(data, Dumper=yaml.CSafeDumper, allow_unicode=choose.random() < 0.5)
 
 
 def changed_value(choose, text):
     """Put a nasty value in the place of one value of a configuration, wherever it stands."""
-    data = yaml.safe_load(text)
+    data = yaml.load(text, yaml.CSafeLoader)
     at = data
     while True:
         places = list(at) if isinstance(at, dict) else list(range(len(at)))
@@ -96,7 +96,7 @@ def changed_value(choose, text):
                 at[choose.choice(KEYS)] = at.pop(place)
             break
         at = at[place]
-    return yaml.safe_dump(data)
+    return yaml.dump(data, Dumper=yaml.CSafeDumper)
 
 
 def changed_bytes(choose, text):
