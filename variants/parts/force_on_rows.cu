@@ -25,9 +25,9 @@ __device__ __forceinline__ void add_pull(Sums& sums, const Body& own, const Body
     const double dz = other.z - own.z;
     const double inverse = inverse_sqrt_of_normal(fma(dx, dx, fma(dy, dy, fma(dz, dz, eps2))));
     const double strength = other.mass * inverse * (inverse * inverse);
-    sums.ax += strength * dx;
-    sums.ay += strength * dy;
-    sums.az += strength * dz;
+    sums.ax = real(fma(strength, dx, double(sums.ax)));
+    sums.ay = real(fma(strength, dy, double(sums.ay)));
+    sums.az = real(fma(strength, dz, double(sums.az)));
 }
 
 extern "C" __global__ void __launch_bounds__(P)
