@@ -85,9 +85,9 @@ def force(
     of the bodies as they are given. For quantile 1, a GPU compares all of up to 32,768 bodies; of more, half of those
     compared have the least accelerations. A choice is kept if so few exceed ``error`` that this would happen in one of
     a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none does, with
-    the cube root of the bodies for each compared as a margin). Else it computes again and compares others, eight times
-    as many unless the next choice takes less time than that. If these refute it, too, the next more accurate choice is
-    taken, at last float64; later calls like it begin there for a while.
+    the cube root of the bodies for each compared as a margin). Else it computes again and compares others, up to eight
+    times as many. If these refute it, the next more accurate choice is taken, at last float64; later calls begin there
+    for a while.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
@@ -241,9 +241,8 @@ def _answered(
             # Some trees open cells by the accelerations of the call before, which may have had other bodies; and few
             # rows refute what holds with little to spare.
             if wanted.quantile < LARGEST:
-                more = _slower(wanted, scaled.n, choice, sample, memory, choose) > promise.seconds_of_more(
-                    scaled.n, pairs, wanted.quantile
-                )
+                slower = _seconds_of_next(wanted, scaled.n, choice, sample, memory, choose) - seconds
+                more = slower > promise.seconds_of_more(scaled.n, pairs, wanted.quantile)
                 rows = random = promise.at_random(scaled.n, pairs, wanted.quantile, memory.generator, more=more)
             result = compute(choice, dtype, random)
             sample = check(choice, dtype, result, rows)
@@ -264,7 +263,7 @@ def _seconds_by_table(wanted: Wanted, scaled: units.Scaled, choice: Choice | Non
     return scaled.n * len(scaled.pulled) / PAIRS_PER_SECOND[dtype]
 
 
-def _slower(
+def _seconds_of_next(
     wanted: Wanted,
     n: int,
     choice: Choice,
@@ -272,14 +271,14 @@ def _slower(
     memory: _Memory,
     choose: Callable[[_Memory], tuple[Choice | None, Dtype]],
 ) -> float:
-    """Return by how many seconds what follows a choice takes longer by the table; infinite where that is not known."""
+    """Return the seconds of what follows a choice by the table; infinite where that is not known."""
     after = replace(memory)
     after.leave(choice, sample, wanted, n)
     try:
         following, _ = choose(after)
     except InputError:
         return math.inf
-    return wanted.of_table(following, n)[1] - wanted.of_table(choice, n)[1] if following else math.inf
+    return wanted.of_table(following, n)[1] if following else math.inf
 
 
 def _pairs(toolkit: str, scaled: units.Scaled, *, of_direct: bool) -> int:
