@@ -1,13 +1,16 @@
 """What Numba compiles for the host is found again on the disk, and never in place of something else."""
 
+import math
 import subprocess
 import sys
 from textwrap import dedent
 
 import numba
+import numpy as np
 import pytest
 from numba.extending import intrinsic
 
+from gravbench.model import interaction_files
 from gravbench.toolkits import compile_cache
 
 OURS = "gravbench.model"
@@ -143,6 +146,26 @@ def test_functions_that_generate_code_of_the_compiler_and_types_are_known_by_the
     assert (
         compile_cache.content(numba.int32) == compile_cache.content(numba.int32) != compile_cache.content(numba.int64)
     )
+
+
+def test_a_function_of_no_module_is_known_by_its_code():
+    def described(text):
+        namespace = {}
+        exec(text, namespace)
+        return compile_cache.content(namespace["f"])
+
+    assert described("def f(x): return x + 1") == described("def f(x): return x + 1")
+    assert described("def f(x): return x + 1") != described("def f(x): return x * 1")
+    assert described("def f(x): return x + 1") != described("def f(x): return x + 2")
+
+
+def test_no_interaction_is_taken_for_another():
+    def described(interaction):
+        return tuple(compile_cache.content(interaction.python(np.float32, math.sqrt)))
+
+    texts = {name: path.read_text() for name, path in interaction_files.packaged().items()}
+    texts["changed"] = texts["lennard_jones"].replace("SIGMA = 0.04", "SIGMA = 0.05")
+    assert len({described(interaction_files.parse(text, name, name)) for name, text in texts.items()}) == len(texts)
 
 
 def test_functions_of_others_are_left_alone(folder):

@@ -191,8 +191,11 @@ def _is_type_of_numba(value: Any) -> bool:
 
 def _of_library(value: Any) -> bool:
     """Tell whether a module, function or type is one of which the versions say all."""
-    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or "numpy"
-    return module.partition(".")[0] in LIBRARIES
+    if isinstance(value, np.ufunc):
+        return True
+    module = value.__name__ if isinstance(value, ModuleType) else value.__module__
+    # A function made of text, as an interaction is, is of no module.
+    return module is not None and module.partition(".")[0] in LIBRARIES
 
 
 def _names(code: CodeType) -> set[str]:
