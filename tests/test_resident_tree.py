@@ -13,7 +13,7 @@ from gravbench.model.interaction_files import find
 from gravbench.model.variant import DIRECT_SUM, discover
 from gravbench.toolkits.interface import CudaToolkit, ToolkitMissingError
 from gravbench.toolkits.recording import RecordingToolkit
-from gravbench.variants.resident import accuracy, resident_share, tree_buffers
+from gravbench.variants.resident import resident_share, tree_buffers
 from gravbench.verifying import comparing as reference
 from gravbench.verifying.direct_sums import direct_sums
 
@@ -205,15 +205,6 @@ def test_awkward_bodies_are_right(run, name, axes):
     for one in run(bodies, **axes)[1:]:
         errors = reference.compare(one, sums.exact, magnitudes=sums.magnitudes)
         assert reference.objection_to(errors, accepted) is None
-
-
-@pytest.mark.parametrize("opening", accuracy.OPENINGS)
-def test_a_clump_much_smaller_than_eps_acts_as_a_whole_on_its_own_bodies(run, opening):
-    clump = EPS / 250 * np.random.default_rng(2).normal(size=(300, 3))
-    bodies = placed(np.concatenate([clump, clump + [1000, 0, 0]]), eps=EPS)
-    prepared, _, found = run(bodies, opening=opening)
-    assert prepared.insight()["computed"]["body_body"] == 0
-    assert errors_of(bodies, found).error_p99 < 1e-3
 
 
 def test_a_tree_without_room_for_all_nodes_has_larger_leaves_and_is_right(run, monkeypatch):

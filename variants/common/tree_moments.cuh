@@ -4,13 +4,13 @@
 // moments to the mass, so that no product of a mass and a squared length has to be a number. A cell without mass has
 // the moments of a point without mass at its first body.
 //
-// OPENING says when a walk opens a cell, by D^2 = d^2 + eps^2, where d is the distance of its centre of mass from the
-// nearest point of the box around the bodies that walk together. The expansion of the softened potential converges for
-// D > b, the distance of the cell's farthest body from the centre of mass, so that a cell much smaller than eps acts as
-// a whole even on the bodies in it. 0, geometric: width / D >= theta. 1, Barnes 1994: D <= width / theta + the distance
-// of the centre of mass from the cell's centre. 2, acceleration: the first term that its moments leave out,
-// 2 mass b^3 / D^5 where they have a quadrupole and else mass b^2 / D^4, >= a part of the acceleration of these bodies
-// in the last evaluation, or D <= b. Without a last evaluation 2 b / D >= theta.
+// OPENING says when a walk opens a cell, by the distance d of its centre of mass from the nearest point of the box
+// around the bodies that walk together. 0, geometric: width / d >= theta. 1, Barnes 1994: d <= width / theta + the
+// distance of the centre of mass from the cell's centre. 2, acceleration: the first term that its moments leave out,
+// 2 mass b^3 / D^5 where they have a quadrupole and else mass b^2 / D^4, >= a part of the acceleration of these
+// bodies in the last evaluation, or D <= b. Here b is the distance of the farthest body from the centre of mass, and
+// D^2 = d^2 + eps^2: the expansion of the softened potential converges for D > b, so that a cell much smaller than eps
+// acts as a whole even on the bodies in it. Without a last evaluation 2 b / D >= theta.
 
 struct Moments {
     Body centre;

@@ -138,9 +138,10 @@ __device__ __forceinline__ real squared_distance(const Body& point, const GroupB
 // Tell whether a cell is far enough from bodies at least so far away, squared; written so that a NaN is near.
 __device__ __forceinline__ bool is_far(const Link& link, real reach2, real r2, const GroupBox& box, real eps2) {
 #if OPENING == 2
-    return r2 + eps2 > box.by_reach * reach2 && r2 + eps2 > box.by_pull * link.weight;
+    r2 += eps2;
+    return r2 > box.by_reach * reach2 && r2 > box.by_pull * link.weight;
 #else
-    return r2 + eps2 > reach2;
+    return r2 > reach2;
 #endif
 }
 

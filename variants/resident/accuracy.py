@@ -14,8 +14,7 @@ from a model of the walk in float64:
 | acceleration | monopole | part 0.0005, 0.0025, 0.01, 0.1 | 1.2e-3, 3.2e-3, 6.4e-3, 2.1e-2 | 0.004, 0.02, 0.05, 0.2 |
 | acceleration | quadrupole | | 1.6e-4, 4.6e-4, 1.3e-3, 8.0e-3 | 0.002, 0.005, 0.03, 0.17 |
 
-The largest are those of bodies whose pulls nearly cancel. The first four rows are by distances that are not softened.
-Softened by eps, the rms errors of these spheres and collisions grow by a tenth at most, at theta 1.2 by up to a half.
+The largest are those of bodies whose pulls nearly cancel.
 """
 
 from gravbench.model.variant import DIRECT_SUM, Range, Tolerance

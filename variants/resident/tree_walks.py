@@ -74,9 +74,9 @@ def walks(bodies, axes, cells_at_once):
     """
     order, tree, rows = _built(bodies, axes, str(axes["opening"]))
     group, warps, boxes = int(axes["group"]), int(axes["warps"]), int(axes["boxes"])
-    accepted, eps2 = np.zeros(len(rows)), bodies.eps**2
+    accepted, eps2 = np.zeros(len(rows)), 0.0
     if axes["opening"] == ACCELERATION:
-        accepted = float(axes["part"]) * _lengths(bodies, axes)[order]
+        accepted, eps2 = float(axes["part"]) * _lengths(bodies, axes)[order], bodies.eps**2
     power = -2 / (_terms(axes) + 2)
     of_lanes = _boxes(rows, accepted, group, LANES // boxes, float(axes["theta"]), power)
     of_bodies = _boxes(rows, accepted, group, 1, float(axes["theta"]), power)
@@ -333,7 +333,7 @@ def _strengths():
             while top > 0:
                 top -= 1
                 node = stack[top]
-                far = not near(centres[node], reach[node], weight[node], boxes[group], eps2)
+                far = not near(centres[node], reach[node], weight[node], boxes[group], 0.0)
                 if not far and count[node] < 0:
                     for child in range(-count[node]):
                         stack[top] = begin[node] + child
