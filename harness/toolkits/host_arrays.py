@@ -109,11 +109,16 @@ class Crossing:
         self._lay_out(-(-self.n // BLOCK), BLOCK, *bodies.there, *self._bodies)
 
     def launch(self, scaled: Scaled, dtype: Dtype) -> None:
-        """Launch the variant, and queue copies of its accelerations as rows in the caller's units; ``end`` waits."""
+        """Launch the variant, and what writes its accelerations as rows in the caller's units; ``fetch`` comes next."""
         self._prepared.launch()
         self._copied = None
         self._power = units.exponent(scaled.mass, scaled.length)
         self._write(units.power_of_two(self._power, dtype))
+
+    def fetch(self) -> None:
+        """Queue copies of the rows to the host; ``end`` waits."""
+        self._ends.queue()
+        self._toolkit.fetch(self._here, self.there, None)
 
     def end(self, scaled: Scaled, dtype: Dtype) -> None:
         """Wait for what was launched.
@@ -127,6 +132,7 @@ class Crossing:
         if not self.is_in_units:
             self._power = 0
             self._write(1.0)
+            self.fetch()
             self._toolkit.wait(None)
 
     def _write(self, unit: float) -> None:
@@ -135,8 +141,6 @@ class Crossing:
         self._as_rows(
             ends.blocks, BLOCK, *self._pulls, self.there, ends.there, np.int32(self.n), np.float64(unit), NONE
         )
-        ends.queue()
-        self._toolkit.fetch(self._here, self.there, None)
 
     def copy(self) -> None:
         """Copy the accelerations into a new array, while the device does what is queued."""
