@@ -31,6 +31,7 @@ PAIRS_ON_DEVICE, PAIRS_ON_HOST = 1 << 30, 1 << 23
 """Pairs of bodies up to which more rows are compared than ``LEAST_ROWS``: a GPU that computes in float32 twice as fast
 as in float64, or a host, takes about ``SECONDS``."""
 SECONDS = 1e-3
+"""What so many pairs take there, by which the comparison of more rows is weighed against a slower choice."""
 MORE = 8
 """How many times as many rows are compared of what a sample refutes, before a choice is taken that is far slower."""
 ROWS_ON_DEVICE = math.isqrt(PAIRS_ON_DEVICE)
