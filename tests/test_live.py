@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -364,6 +365,37 @@ def test_a_device_that_is_lost_is_replaced(opened):
     assert said.startswith("verified: ")
 
 
+@pytest.mark.parametrize("settles", [False, True])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "GPUShaderModule.getCompilationInfo",
+        "GPUDevice.popErrorScope",
+        "GPUDevice.createComputePipelineAsync",
+        "GPUQueue.onSubmittedWorkDone",
+        "GPUBuffer.mapAsync",
+    ],
+)
+def test_a_device_that_is_lost_while_it_is_asked_is_not_waited_for(opened, asked, settles):
+    script = """
+        const [type, name, settles] = arguments;
+        const { prototype } = window[type];
+        const usual = prototype[name];
+        prototype[name] = function (...given) {
+            prototype[name] = usual;
+            const answer = settles ? usual.apply(this, given) : new Promise(() => {});
+            page.gpu.device.destroy();
+            return answer;
+        };"""
+    opened(script, *asked.split("."), settles)
+    began = time.monotonic()
+    sentence, record, _ = opened.run_edited("naive", ("// One thread", "// A lonely thread"))
+    assert "the device was lost" in sentence
+    assert record["reason"] == sentence
+    assert time.monotonic() - began < 10
+    assert opened("return page.gpu.lost") is None
+
+
 def test_a_clock_that_stands_still_is_left_for_that_of_the_host(opened):
     opened("page.clock.read = async () => Array(MARKS).fill(0n)")
     said, record, _ = opened.run_edited("naive", ("// One thread", "// A timed thread"))
@@ -373,6 +405,28 @@ def test_a_clock_that_stands_still_is_left_for_that_of_the_host(opened):
     assert record["median_seconds"] * record["batch"] > 0.5 * 200 * record["clock_resolution_seconds"]
     opened.answer("page.replace()")
     assert opened("return page.clock.name") == "timestamp-query"
+
+
+@pytest.mark.parametrize("seconds", [1e-5, 1e-4, 1e-3, 9e-3, 0.1])
+def test_no_batch_is_long_before_a_clock_that_stands_still_is_left(opened, seconds):
+    script = """(async () => {
+        const clock = new Clock(page.gpu);
+        Object.assign(clock, { contradictions: 0, resolution: 1e-7 });
+        const batches = [];
+        clock.seconds = async (launches) => {
+            batches.push(launches.length);
+            clock.compare(0, SECONDS * launches.length, 1);
+            return clock.isOfDevice ? clock.resolution : SECONDS * launches.length;
+        };
+        const evaluation = { gpu: { isSoftware: true }, dispatchesOn: () => [null] };
+        const settings = { warm_up_seconds: 0, budget_seconds: 0, sample_seconds: 0 };
+        await new Sampler(evaluation, clock, settings, () => {}).warmedUp();
+        return [batches, clock.isOfDevice, clock.leastSeconds];
+    })()"""
+    batches, is_of_device, least = opened.answer(script.replace("SECONDS", str(seconds)))
+    assert not is_of_device
+    assert least <= batches[-1] * seconds
+    assert max(batches) * seconds <= max(4 * least, seconds)
 
 
 def test_samples_are_long_beside_a_clock_that_is_rounded(opened):

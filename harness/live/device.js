@@ -83,7 +83,7 @@ class Gpu {
     let result = null;
     let thrown = null;
     try {
-      result = await action();
+      result = await this.unlessLost((async () => action())(), what);
     } catch (error) {
       thrown = error;
     }
@@ -95,6 +95,17 @@ class Gpu {
     return result;
   }
 
+  // Wait for a promise of the device. Once that is lost, a promise may stay open for ever.
+  async unlessLost(promise, what) {
+    const gone = this.device.lost.then((reason) => {
+      const why = firstLine(reason.message || "it was reset");
+      throw new Refusal(`${what}: the device was lost (${why}); the next kernel gets a new one`, { broken: true });
+    });
+    // A loss aborts what is being read before it is announced.
+    const answer = promise.catch((error) => (error.name === "AbortError" ? gone : Promise.reject(error)));
+    return Promise.race([answer, gone]);
+  }
+
   // Wait for a promise of something that takes so many seconds. A device that does not answer is given up.
   async within(promise, what, seconds = 0) {
     const longest = SLOWEST + PATIENCE * seconds;
@@ -103,12 +114,8 @@ class Gpu {
       const sentence = `${what}: stopped, because the device did not answer within ${longest.toFixed(0)} s`;
       timer = setTimeout(() => reject(new Refusal(sentence, { broken: true })), 1000 * longest);
     });
-    const gone = this.device.lost.then((reason) => {
-      const why = firstLine(reason.message || "it was reset");
-      throw new Refusal(`${what}: the device was lost (${why}); the next kernel gets a new one`, { broken: true });
-    });
     try {
-      return await Promise.race([promise, late, gone]);
+      return await Promise.race([this.unlessLost(promise, what), late]);
     } finally {
       clearTimeout(timer);
     }

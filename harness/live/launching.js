@@ -55,7 +55,7 @@ class Evaluation {
     device.pushErrorScope("validation");
     const module = device.createShaderModule({ code });
     const info = await this.gpu.within(module.getCompilationInfo(), "compiling");
-    const refused = await device.popErrorScope();
+    const refused = await this.gpu.unlessLost(device.popErrorScope(), "compiling");
     const errors = info.messages.filter((message) => message.type === "error");
     if (errors.length) {
       const places = errors.map((message) => (lines[message.lineNum - 1] || lines[lines.length - 1]).origin);

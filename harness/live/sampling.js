@@ -6,6 +6,7 @@
 
 const MOST_BATCH = 4096; // dispatches that are submitted together
 const FEWEST_SAMPLES = 3;
+const GROWTH = 4; // times as many launches in the next batch, at most: a clock that stands still is noticed in time
 const LEAD = 0.05; // seconds up to which a batch is preceded by another one, not timed: a longer one wakes the device
 const WAKING = 0.3; // seconds for which a device works after a pause, before it is timed again
 
@@ -53,7 +54,7 @@ class Sampler {
       const seconds = await this.seconds(batch);
       const least = Math.max(this.settings.sample_seconds, this.clock.leastSeconds);
       const wanted = Math.ceil(least / Math.max(seconds, 1e-9));
-      if (wanted > batch && batch < mostBatch) batch = Math.min(wanted, mostBatch);
+      if (wanted > batch && batch < mostBatch) batch = Math.min(wanted, GROWTH * batch, mostBatch);
       else if (this.spent >= this.settings.warm_up_seconds) return batch;
     }
   }
