@@ -29,7 +29,7 @@ from gravbench.search.replay import Effort, Trail, answered, effort, replay
 from gravbench.search.summary import Searched
 from test_report import record
 
-H200 = ROOT / "reports" / "h200"
+H100 = ROOT / "reports" / "h100"
 needs_optuna = pytest.mark.skipif(not importlib.util.find_spec("optuna"), reason="Optuna is not installed")
 needs_tuner = pytest.mark.skipif(tuner.missing() is not None, reason=tuner.missing() or "")
 
@@ -94,7 +94,7 @@ def test_a_replay_of_tpe_gives_the_same_numbers_and_needs_fewer_than_random():
     assert [one.whole for one in found] == [None] * 3
 
 
-@pytest.mark.parametrize("run", ["h100/gems3", "h200/beyond", "h100/ladder"])
+@pytest.mark.parametrize("run", ["h100/gems3", "h100/beyond", "h100/ladder"])
 def test_a_race_finds_what_is_close_to_the_fastest_in_every_contest_for_less_than_all(run):
     for board in boards(run):
         found = replay(board, Search(strategy="race"), discover(), repeat=10, within=0.01)
@@ -161,12 +161,12 @@ def command(*words: str):
 
 
 def test_the_command_prints_json_whose_numbers_are_those_of_the_table():
-    words = [str(H200 / "beyond"), "--strategy", "all", "--strategy", "race", "--repeat", "5", "--within", "2%"]
+    words = [str(H100 / "beyond"), "--strategy", "all", "--strategy", "race", "--repeat", "5", "--within", "2%"]
     done = command(*words, "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert (found["repeat"], found["within"], found["threshold"]) == (5, 0.02, 0.02)
-    assert [one["cases"] for one in found["contests"]] == [15, 16, 16]
+    assert [one["cases"] for one in found["contests"]] == [23, 25, 25]
     assert [own["strategy"] for own in found["contests"][0]["strategies"]] == ["all", "race"]
     table = [line.split() for line in command(*words).stdout.splitlines()]
     for one in found["contests"]:
@@ -177,7 +177,7 @@ def test_the_command_prints_json_whose_numbers_are_those_of_the_table():
 @pytest.mark.parametrize("ending", ["svg", "html"])
 def test_the_figure_is_a_file_that_needs_nothing_else(ending, tmp_path):
     path = tmp_path / "below" / f"a.{ending}"
-    done = command(str(H200 / "beyond"), "--strategy", "race", "--repeat", "2", "--figure", str(path))
+    done = command(str(H100 / "beyond"), "--strategy", "race", "--repeat", "2", "--figure", str(path))
     assert done.exit_code == 0, done.output
     text = path.read_text("utf-8")
     assert "n = 65,536" in text
@@ -203,7 +203,7 @@ def test_the_figure_leaves_out_a_median_that_is_infinite_and_ends_such_a_line_at
     ],
 )
 def test_a_wrong_option_of_replay_is_one_sentence(words, sentence):
-    done = command(str(H200 / "beyond"), *words)
+    done = command(str(H100 / "beyond"), *words)
     assert isinstance(done.exception, InputError)
     assert sentence in str(done.exception)
 
@@ -212,20 +212,20 @@ def test_what_is_not_installed_is_stated_and_the_rest_is_searched(monkeypatch):
     found = importlib.util.find_spec
     absent = ("optuna", "kernel_tuner")
     monkeypatch.setattr(importlib.util, "find_spec", lambda word, *more: None if word in absent else found(word, *more))
-    done = command(str(H200 / "beyond"), "--repeat", "1", "--kernel-tuner", "--json")
+    done = command(str(H100 / "beyond"), "--repeat", "1", "--kernel-tuner", "--json")
     assert done.exit_code == 0, done.output
     said = " ".join(done.stderr.split())
     assert "Optuna is not installed, so random and tpe are left out: pip install 'gravbench[search]'" in said
     assert "Kernel Tuner is not installed, so its strategies are left out" in said
     strategies = [own["strategy"] for own in json.loads(done.stdout)["contests"][0]["strategies"]]
     assert strategies == ["all", "race"]
-    done = command(str(H200 / "beyond"), "--strategy", "tpe")
+    done = command(str(H100 / "beyond"), "--strategy", "tpe")
     assert isinstance(done.exception, InputError)
     assert "the strategy tpe needs Optuna" in str(done.exception)
 
 
 def test_the_cache_file_has_every_case_once_with_its_time_in_milliseconds():
-    for run in ("h100/gems3", "h200/beyond", "h100/ladder"):
+    for run in ("h100/gems3", "h100/beyond", "h100/ladder"):
         for board in boards(run):
             tuned = tuner.Tuned(board)
             cache = json.loads(json.dumps(tuned.cache()))
