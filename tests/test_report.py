@@ -440,14 +440,14 @@ def test_the_ladder_in_markdown_has_the_sign_of_drift() -> None:
 
 def test_published_values_beside_a_run_that_drifted_have_the_sign() -> None:
     source = load(find("bodin2026_direct"))
-    records = RecordFile(ROOT / "reports" / "h200" / "bodin2026_direct").read()
+    records = RecordFile(ROOT / "reports" / "h100" / "bodin2026_direct").read()
     # The GPU's anchor as if it had been measured once.
     calm = [one for one in records if one.toolkit == CPU or one.anchor < 2]
     anchor = next(one for one in calm if one.anchor and one.toolkit != CPU)
     slow = anchor.model_copy(update={"median_seconds": 2 * anchor.median_seconds, "anchor": 99})
-    # One figure has the processor's records, whose anchor drifted by itself, and one the GPU's.
+    # Two figures have the processor's records, whose anchor drifted by itself, and one the GPU's.
     assert [figure.id for figure in source.figures] == ["direct-cpu", "direct-cpu-plane", "direct-gpu"]
-    for own, drifted in ((calm, 1), ([*calm, slow], 2)):
+    for own, drifted in ((calm, 2), ([*calm, slow], 3)):
         file = io.StringIO()
         render_published(source, own, Console(file=file, width=200))
         heads = [line for line in file.getvalue().splitlines() if line.endswith(" ^")]

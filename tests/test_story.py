@@ -321,3 +321,22 @@ def test_text_is_large_enough_where_each_picture_is_shown(monkeypatch):
         picture = drawn(told(measured("h100/ladder")), layout)
         shown = min(1, room / float(picture.get("width")))
         assert min(float(text.get("font-size")) for text in picture.iter(f"{SVG}text")) * shown >= 12
+
+
+def test_an_error_is_the_largest_over_the_seeds_of_two_runs():
+    records = ladder()
+    others = [
+        one.model_copy(update={"seed": seed, "error_max": error})
+        for seed, error in ((2, 3e-6), (3, 1e-7))
+        for one in records
+        if one.variant != "tiled"
+    ]
+    wrong = records[0].model_copy(update={"seed": 4, "error_max": 1.0, "status": "invalid", "reason": "wrong"})
+    seeds = story.Seeds.of("further", [*records, *others, wrong])
+    first, *_ = (seeds.largest(one) for one in records if one.variant == "naive")
+    tiled = next(one for one in records if one.variant == "tiled")
+    assert first.error_max == 3e-6
+    assert seeds.largest(tiled) == tiled
+    text = story.markdown(told([seeds.largest(one) for one in records]), summaries(VARIANTS), NOWHERE, seeds)
+    assert "Errors are the largest over seeds 1, 2, 3 (`further`); those of `tiled` are of seed 1 alone." in text
+    assert text.count("| 3.0e-06 |") == text.count("\n| ") - 3

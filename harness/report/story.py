@@ -1,14 +1,17 @@
 """The ladder in one picture and ten rows: from its first kernel to the fastest, one step after the other.
 
 ``python -m gravbench.report.story RUN --figures FOLDER`` writes the picture, for light and for dark pages;
-``python -m gravbench.report.story RUN`` prints the table in Markdown. Both read records alone.
+``python -m gravbench.report.story RUN`` prints the table in Markdown. Both read records alone. With ``--seeds OTHER``,
+the errors of cases that the other run has, too, are the largest over the seeds of both.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from gravbench.errors import exit_code_of
@@ -30,7 +33,48 @@ Row = tuple[str, Step]
 """A step, with what it stands for where that is not a step of the path."""
 
 
-def markdown(shown_story: Story, changes: dict[str, str], here: Here) -> str:
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """The largest errors of cases over the seeds of several runs; ``name`` is that of the run with further seeds."""
+
+    name: str
+    errors: dict[Hashable, dict[int, float]]
+
+    @classmethod
+    def of(cls, name: str, records: Iterable[Record]) -> Seeds:
+        """Collect the errors of records that are right."""
+        errors: dict[Hashable, dict[int, float]] = defaultdict(dict)
+        for record in records:
+            if record.error_max is not None and record.status == "ok":
+                known = errors[_without_seed(record)]
+                known[record.seed] = max(record.error_max, known.get(record.seed, 0.0))
+        return cls(name, errors)
+
+    def seeds(self, record: Record) -> list[int]:
+        """Return the seeds of which there are errors of this case."""
+        return sorted(self.errors.get(_without_seed(record), {record.seed: 0.0}))
+
+    def largest(self, record: Record) -> Record:
+        """Return a record with the largest error over the seeds of its case."""
+        errors = self.errors.get(_without_seed(record))
+        return record.model_copy(update={"error_max": max(errors.values())}) if errors else record
+
+    def sentence(self, steps: Sequence[Step]) -> str:
+        """Say over which seeds errors are the largest, and which rows have fewer of them."""
+        seeds = max((self.seeds(step.record) for step in steps), key=len)
+        fewer = [step for step in steps if self.seeds(step.record) != seeds]
+        alone = f"; those of {_names(fewer)} are of seed {fewer[0].record.seed} alone" if fewer else ""
+        return f" Errors are the largest over seeds {', '.join(map(str, seeds))} (`{self.name}`){alone}."
+
+
+def _without_seed(record: Record) -> Hashable:
+    """Return what tells a case and its code apart, but for the seed of the bodies."""
+    axes = tuple(sorted(record.axes.items()))
+    shared = record.device, record.n, record.dtype, record.bodies, record.eps, record.interaction, record.timed
+    return record.variant, record.toolkit, axes, shared, record.code_sha256
+
+
+def markdown(shown_story: Story, changes: dict[str, str], here: Here, seeds: Seeds | None = None) -> str:
     """Return the story as a Markdown table of at most ``MOST_ROWS`` rows; ``changes`` is what each variant changes."""
     rows = _rows(shown_story)
     signs = drift_signs((*shown_story.drifts, *shown_story.drifts_of_others))
@@ -39,6 +83,8 @@ def markdown(shown_story: Story, changes: dict[str, str], here: Here) -> str:
     steps = [step for _, step in rows]
     records = [record for step in steps for record in step.records]
     notes = [_reading(shown_story), f"{_bold_sentence(shown_story)} {_errors(steps)}"]
+    if seeds is not None:
+        notes[-1] += seeds.sentence(steps)
     lines += ["", *(f"- {note}" for note in notes)]
     signed = here.notes_of_rows([step.records for step in steps])
     signed += [NARROW_BRIEF] * any(map(shown_story.known.may_be_narrow, records))
@@ -125,7 +171,8 @@ def _bold_sentence(shown_story: Story) -> str:
 
 def _names(steps: Sequence[Step]) -> str:
     """Name steps in a sentence."""
-    return " and ".join(f"`{step.name}`" for step in steps)
+    *others, last = [f"`{step.name}`" for step in steps]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _errors(steps: Sequence[Step]) -> str:
@@ -157,16 +204,21 @@ def main(words: Sequence[str] | None = None) -> int:
     """Print the table of a run, or write its picture; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m gravbench.report.story", description=__doc__)
     parser.add_argument("run", metavar="RUN", help="a run's folder, or its name below reports/")
+    parser.add_argument("--seeds", metavar="RUN", help="a run with the same cases for bodies of other seeds")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="write the picture there instead")
     arguments = parser.parse_args(words)
 
     def work() -> None:
         (records,) = together([RecordFile(find(arguments.run)).read()])
+        seeds = None
+        if arguments.seeds:
+            seeds = Seeds.of(arguments.seeds, [*records, *RecordFile(find(arguments.seeds)).read()])
+            records = [seeds.largest(record) for record in records]
         variants = discover()
         here, changes = Here(variants, records), summaries(variants)
         shown_story = story(records, parents(variants), here)
         if arguments.figures is None:
-            sys.stdout.write(markdown(shown_story, changes, here))
+            sys.stdout.write(markdown(shown_story, changes, here, seeds))
         else:
             arguments.figures.mkdir(parents=True, exist_ok=True)
             for name, picture in story_figure.pictures(shown_story, changes).items():
