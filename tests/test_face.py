@@ -594,7 +594,9 @@ def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypa
     # Two lines more each say which rows are of other code.
     of_other_code = 2 * short.count("measured with different source code")
     drifts = 2 * short.count("DRIFT")
-    assert short.count("\n") <= max(56, 16 * short.count("\nUse ")) + by_older_method + of_tables + of_other_code + drifts
+    assert (
+        short.count("\n") <= max(56, 16 * short.count("\nUse ")) + by_older_method + of_tables + of_other_code + drifts
+    )
     assert short.count("\nUse ") == full.count("\nUse ") >= 1
     assert "but cannot be distinguished from it" in flat(full)
     assert "UNCLEAR N: N others are " in short
