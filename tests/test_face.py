@@ -584,7 +584,7 @@ def test_verdicts_are_words_in_colours_where_there_are_colours(monkeypatch):
     assert words == re.sub(r"\x1b\[[0-9;]*m", "", printed[None])
 
 
-@pytest.mark.parametrize("name", ["h100/ladder", "h100/bodin2026_direct", "h200/chamomile"])
+@pytest.mark.parametrize("name", ["h100/ladder", "h100/bodin2026_direct", "h100/chamomile"])
 def test_the_best_of_a_run_is_one_screen_and_full_names_what_is_unclear(monkeypatch, name):
     monkeypatch.chdir(ROOT)
     short, full = (gravbench("best", name, *words).stdout for words in ((), ("--full",)))

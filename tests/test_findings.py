@@ -3,8 +3,8 @@
 A measured number is followed by a comment that names its records:
 
     2.76 <!-- h100/ladder: speed of tiled cupy n=1024 / naive cupy n=1024 -->
-    9.7 ms ± 7 % <!-- h200/chamomile: time of chamomile cupy n=131072 interaction=gravity -->
-    1.0e-6 <!-- h200/chamomile: error_max of chamomile cupy n=131072 interaction=gravity -->
+    9.7 ms ± 7 % <!-- h100/chamomile: time of chamomile cupy n=131072 interaction=gravity -->
+    1.0e-6 <!-- h100/chamomile: error_max of chamomile cupy n=131072 interaction=gravity -->
     25.5 <!-- published: lee2008 -->
     1,797 <!-- h200/ceilings: clock_mhz of mma_mufu -->
     <!-- h100/ladder: UNCLEAR: numba_symmetric cpu n=16384 / numba_parallel cpu n=16384 -->

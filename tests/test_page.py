@@ -41,7 +41,7 @@ from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
 from test_report import many, record
 
-H200 = ROOT / "reports" / "h200"
+H100 = ROOT / "reports" / "h100"
 RUNS = sorted(path.parent for path in (ROOT / "reports").glob("h[12]00/*/records.jsonl"))
 VARIANTS = discover()
 RUNS_OF_H100 = [folder for folder in RUNS if folder.parent.name == "h100"]
@@ -611,7 +611,7 @@ def test_every_chart_is_valid_vega_lite():
     drawn = [group.ladder for group in groups if group.ladder] + [one for group in groups for one in group.figures]
     drawn += figures.of_stages(Content([cases], {}))
     source = published.load(published.find("chamomile"))
-    drawn += figures.of_source("chamomile", Content([RecordFile(H200 / "chamomile").read()], {}, source=source))
+    drawn += figures.of_source("chamomile", Content([RecordFile(H100 / "chamomile").read()], {}, source=source))
     assert len(drawn) > 10
     for one in drawn:
         check_vega_lite(charts.dressed(one.spec))
@@ -647,7 +647,7 @@ def all_figures(records, name="chamomile"):
     drawn = [group.ladder for group in groups if group.ladder] + [one for group in groups for one in group.figures]
     drawn += figures.of_stages(Content([records], {}))
     source = published.load(published.find(name))
-    answers = latest(RecordFile(H200 / name).read())
+    answers = latest(RecordFile(H100 / name).read())
     if records and records[0].ci_low is None:
         answers = [one.model_copy(update=UNKNOWN) for one in answers]
     return drawn + figures.of_source(name, Content([answers], {}, source=source))
@@ -698,7 +698,7 @@ def test_figures_and_tables_of_a_device_that_drifted_say_so():
     anchors = [record("naive", 1.0 + i / 100, n=512, timed="force", anchor=i) for i in range(1, 5)]
     steady = [record("barnes_hut_cpu", 1.0, n=512, timed="force", toolkit="cpu", axes={"theta": 0.5}, anchor=i)
               for i in range(1, 5)]  # fmt: skip
-    folder = H200 / "chamomile"
+    folder = H100 / "chamomile"
     cases = RecordFile(folder).read()
     one = next(one for one in cases if one.anchor)
     moved = one.model_copy(update={"median_seconds": 2 * one.median_seconds, "anchor": 99})
