@@ -647,7 +647,7 @@ def all_figures(records, name="chamomile"):
     drawn = [group.ladder for group in groups if group.ladder] + [one for group in groups for one in group.figures]
     drawn += figures.of_stages(Content([records], {}))
     source = published.load(published.find(name))
-    answers = latest(RecordFile(H100 / name).read())
+    answers = [one for one in latest(RecordFile(H100 / name).read()) if one.ci_low is not None]
     if records and records[0].ci_low is None:
         answers = [one.model_copy(update=UNKNOWN) for one in answers]
     return drawn + figures.of_source(name, Content([answers], {}, source=source))
