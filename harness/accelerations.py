@@ -578,7 +578,6 @@ def _launched_across(
     crossing.launch(scaled, opened.dtype)
     if random is not None:  # beside the copies of the result; beside a tree, they would take the room of its blocks
         _row_sums(opened.queue, beside=True).queue(*bodies.there, scaled.of_pulled(random), scaled.eps2)
-    crossing.fetch()
     crossing.end(scaled, opened.dtype)
     laps.lap(used.EVALUATION)
     return crossing

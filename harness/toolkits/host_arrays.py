@@ -109,31 +109,30 @@ class Crossing:
         self._lay_out(-(-self.n // BLOCK), BLOCK, *bodies.there, *self._bodies)
 
     def launch(self, scaled: Scaled, dtype: Dtype) -> None:
-        """Launch the variant, and what writes its accelerations as rows in the caller's units; ``fetch`` comes next."""
+        """Launch the variant, and what writes its accelerations as rows in the caller's units; ``end`` copies them."""
         self._prepared.launch()
         self._copied = None
         self._power = units.exponent(scaled.mass, scaled.length)
         self._write(units.power_of_two(self._power, dtype))
 
-    def fetch(self) -> None:
-        """Queue copies of the rows to the host; ``end`` waits."""
-        self._ends.queue()
-        self._toolkit.fetch(self._here, self.there, None)
-
     def end(self, scaled: Scaled, dtype: Dtype) -> None:
-        """Wait for what was launched.
+        """Copy the rows to the host, and wait.
 
         The rows are in the caller's units, and ``is_in_units`` tells that, if the device has all their digits: it makes
         zero of what is not normal. Otherwise they are as the variant has them.
         """
-        self._toolkit.wait(None)
+        self._fetch()
         smallest, largest = self._ends.least().tolist()
         self.is_in_units = not scaled.lost(dtype) and units.keeps_digits(dtype, self._power, smallest, -largest)
         if not self.is_in_units:
             self._power = 0
             self._write(1.0)
-            self.fetch()
-            self._toolkit.wait(None)
+            self._fetch()
+
+    def _fetch(self) -> None:
+        self._ends.queue()
+        self._toolkit.fetch(self._here, self.there, None)
+        self._toolkit.wait(None)
 
     def _write(self, unit: float) -> None:
         """Write accelerations times a unit, and find the sizes without it of the smallest but zero and the largest."""
