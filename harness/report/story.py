@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gravbench.errors import exit_code_of
 from gravbench.model.record import Record
@@ -28,6 +28,7 @@ from gravbench.report.section import Column
 from gravbench.report.story_path import MOST_ROWS, Step, Story, no_less_accurate, story
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import together
+from gravbench.verdicts.seeds import but_for_the_seed
 
 Row = tuple[str, Step]
 """A step, with what it stands for where that is not a step of the path."""
@@ -35,29 +36,24 @@ Row = tuple[str, Step]
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """The largest errors of cases over the seeds of several runs; ``name`` is that of the run with further seeds."""
+    """Records of the same cases with several seeds; ``name`` is the run with further seeds."""
 
     name: str
-    errors: dict[Hashable, dict[int, float]]
+    alike: Mapping[Any, Sequence[Record]]
 
     @classmethod
     def of(cls, name: str, records: Iterable[Record]) -> Seeds:
-        """Collect the errors of records that are right."""
-        errors: dict[Hashable, dict[int, float]] = defaultdict(dict)
-        for record in records:
-            if record.error_max is not None and record.status == "ok":
-                known = errors[_without_seed(record)]
-                known[record.seed] = max(record.error_max, known.get(record.seed, 0.0))
-        return cls(name, errors)
+        """Put together what differs in the seed alone; the card may be another one of its kind."""
+        return cls(name, ranking.grouped(filter(ranking.is_ranked, records), but_for_the_seed))
 
     def seeds(self, record: Record) -> list[int]:
-        """Return the seeds of which there are errors of this case."""
-        return sorted(self.errors.get(_without_seed(record), {record.seed: 0.0}))
+        """Return the seeds of which there are records of this case."""
+        return sorted({same.seed for same in self._same(record)})
 
     def largest(self, record: Record) -> Record:
         """Return a record with the largest error over the seeds of its case."""
-        errors = self.errors.get(_without_seed(record))
-        return record.model_copy(update={"error_max": max(errors.values())}) if errors else record
+        errors = [same.error_max for same in self._same(record) if same.error_max is not None]
+        return record.model_copy(update={"error_max": max(errors, default=record.error_max)})
 
     def sentence(self, steps: Sequence[Step]) -> str:
         """Say over which seeds errors are the largest, and which rows have fewer of them."""
@@ -66,12 +62,8 @@ class Seeds:
         alone = f"; those of {_names(fewer)} are of seed {fewer[0].record.seed} alone" if fewer else ""
         return f" Errors are the largest over seeds {', '.join(map(str, seeds))} (`{self.name}`){alone}."
 
-
-def _without_seed(record: Record) -> Hashable:
-    """Return what tells a case and its code apart, but for the seed of the bodies."""
-    axes = tuple(sorted(record.axes.items()))
-    shared = record.device, record.n, record.dtype, record.bodies, record.eps, record.interaction, record.timed
-    return record.variant, record.toolkit, axes, shared, record.code_sha256
+    def _same(self, record: Record) -> Sequence[Record]:
+        return self.alike.get(but_for_the_seed(record), [record])
 
 
 def markdown(shown_story: Story, changes: dict[str, str], here: Here, seeds: Seeds | None = None) -> str:

@@ -46,7 +46,7 @@ def over_seeds(records: Sequence[Record]) -> list[Record]:
     """
     if len({record.seed for record in records}) < 2:
         return list(records)
-    alike = grouped(records, lambda record: _but_for_the_seed(record) if is_ranked(record) else id(record))
+    alike = grouped(records, lambda record: _on_one_card(record) if is_ranked(record) else id(record))
     return [_standing_for(same) if len(same) > 1 else same[0] for same in alike.values()]
 
 
@@ -65,11 +65,15 @@ def of_several_seeds(records: Iterable[Record]) -> bool:
     return any(isinstance(record, OverSeeds) for record in records)
 
 
-def _but_for_the_seed(record: Record) -> Any:
+def but_for_the_seed(record: Record) -> Any:
     """Return what the records of one case with several seeds share: the code that ran is part of it."""
     identity = record.identity
     ran = record.code_sha256, record.method, record.driver, record.toolkit_version, tuple(record.flags)
-    return identity[:_SEED], identity[_SEED + 1 :], record.device, record.device_uuid, ran
+    return identity[:_SEED], identity[_SEED + 1 :], record.device, ran
+
+
+def _on_one_card(record: Record) -> Any:
+    return but_for_the_seed(record), record.device_uuid
 
 
 def _standing_for(same: Sequence[Record]) -> OverSeeds:
