@@ -85,9 +85,8 @@ def force(
     of the bodies as they are given. For quantile 1, a GPU compares all of up to 32,768 bodies; of more, half of those
     compared have the least accelerations. A choice is kept if so few exceed ``error`` that this would happen in one of
     a hundred samples of bodies of which a fraction ``quantile`` is just within it (binomial; for 1, if none does, with
-    the cube root of the bodies for each compared as a margin). Else it computes again and compares others, up to eight
-    times as many. If these refute it, the next more accurate choice is taken, at last float64; later calls begin there
-    for a while.
+    the cube root of the bodies for each compared as a margin). Else it computes again and compares up to eight times as
+    many others. If these refute it, the next more accurate one follows, at last float64; calls begin there for a while.
 
     Args:
         xj: positions of the bodies that pull, shape (n_j, 3).
