@@ -4,14 +4,17 @@ import json
 import multiprocessing
 import os
 import string
+import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gravbench.toolkits import binaries
+from gravbench.toolkits import binaries, compile_cache, cuda_sums, cupy, nvrtc, pycuda
 from gravbench.toolkits.binaries import Binary
 
 pytestmark = pytest.mark.usefixtures("binaries_folder")
@@ -129,3 +132,41 @@ def test_the_folder_is_where_users_keep_caches(monkeypatch, tmp_path):
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setattr(binaries, "user_cache_dir", lambda name, **_: str(tmp_path / "caches" / name))
     assert binaries.folder() == tmp_path / "caches" / "gravbench" / "binaries"
+
+
+def test_another_release_of_nvrtc_or_of_the_headers_compiles_anew(monkeypatch):
+    """NVRTC tells no more of its version than that of CUDA, and the folder of the headers stays the same."""
+    monkeypatch.setattr(nvrtc, "include_options", lambda: ("-I/headers",))
+    monkeypatch.setattr(nvrtc, "version", lambda: "NVRTC 13.0")
+    monkeypatch.setattr(nvrtc, "program", lambda *_: nullcontext((None, "")))
+    monkeypatch.setattr(nvrtc, "cubin", lambda _: b"code")
+    for package in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime", "nvidia-cuda-cccl"):
+        for expected in (True, False):
+            monkeypatch.setattr(
+                cupy, "versions", lambda names, package=package: [name for name in names if name == package]
+            )
+            assert cupy.compiled("text", [], "sm_90")[1] == expected
+
+
+def test_options_that_nvcc_takes_from_the_environment_compile_anew(monkeypatch):
+    compiler = SimpleNamespace(compile=lambda *_, **__: b"code", get_nvcc_version=lambda _: "13.0")
+    monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace(compiler=compiler))
+    monkeypatch.setitem(sys.modules, "pycuda.compiler", compiler)
+    monkeypatch.setattr(pycuda, "_nvcc", lambda: "13.0")
+    for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+        monkeypatch.setenv(name, "-use_fast_math")
+        assert [pycuda.compiled("text", [], "sm_90")[1] for _ in range(2)] == [True, False]
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    "package", ["nvidia-nvvm", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"]
+)
+def test_another_release_of_what_compiles_and_links_for_numba_compiles_anew(monkeypatch, package):
+    known = []
+    for version in ("1", "2"):
+        monkeypatch.setattr(
+            compile_cache, "versions", lambda names, version=version: [f"{n} {version}" for n in names if n == package]
+        )
+        known.append(cuda_sums.compiler())
+    assert known[0] != known[1]

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from collections import namedtuple
 from textwrap import dedent
 
 import numba
@@ -82,7 +83,7 @@ def test_argument_types_and_the_processor_tell_functions_apart(monkeypatch):
     assert loaded(made()) == 0
 
 
-def test_versions_and_settings_of_numba_tell_functions_apart(monkeypatch):
+def test_versions_and_settings_of_numba_tell_functions_apart(monkeypatch, tmp_path):
     before = compile_cache._surroundings.__wrapped__()
     monkeypatch.setenv("NUMBA_NUM_THREADS", "3")
     monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
@@ -90,6 +91,10 @@ def test_versions_and_settings_of_numba_tell_functions_apart(monkeypatch):
     monkeypatch.setenv("NUMBA_OPT", "1")
     assert compile_cache._surroundings.__wrapped__() != before
     monkeypatch.delenv("NUMBA_OPT")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".numba_config.yaml").write_text("boundscheck: 1")
+    assert compile_cache._surroundings.__wrapped__() != before
+    (tmp_path / ".numba_config.yaml").unlink()
     monkeypatch.setattr(compile_cache, "versions", lambda _: ["another"])
     assert compile_cache._surroundings.__wrapped__() != before
 
@@ -166,6 +171,62 @@ def test_no_interaction_is_taken_for_another():
     texts = {name: path.read_text() for name, path in interaction_files.packaged().items()}
     texts["changed"] = texts["lennard_jones"].replace("SIGMA = 0.04", "SIGMA = 0.05")
     assert len({described(interaction_files.parse(text, name, name)) for name, text in texts.items()}) == len(texts)
+
+
+def calling(*signature):
+    """A function that calls one which was compiled for a signature, or is compiled for whatever it is given."""
+    return function("def f(x): return h(x)", h=numba.njit(*signature)(function("def f(x): return x * x")))
+
+
+def function(text, **known):
+    namespace = {"__name__": OURS, **known}
+    exec(text, namespace)
+    return namespace["f"]
+
+
+def number(value):
+    """A class of text that has no module."""
+    namespace = {}
+    exec(f"from enum import IntEnum\nclass Number(IntEnum): ONE = {value}", namespace)
+    return namespace["Number"]
+
+
+def with_local(**options):
+    text = "def f(x):\n    fastmath = x\n    return fastmath"
+    return numba.njit(locals={"fastmath": numba.float32}, **options)(function(text))
+
+
+DIFFERENT = {
+    "signature": (lambda: calling("float64(float64)"), lambda: calling("float32(float32)"), calling),
+    "fields": [lambda order=order: namedtuple("Place", order)(1, 2) for order in ("x y", "y x")],
+    "digits of a default": [
+        lambda more=more: function("def f(x=d): pass", d=np.array([1 + more])) for more in (0.0, 1e-12)
+    ],
+    "middle of a default": [lambda at=at: function("def f(x=d): pass", d=np.arange(2000) == at) for at in (1000, 1001)],
+    "option called as a variable": (with_local, lambda: with_local(fastmath=True)),
+}
+
+
+@pytest.mark.parametrize("different", DIFFERENT.values(), ids=DIFFERENT)
+def test_what_differs_has_another_content(different):
+    for first, one in enumerate(different):
+        for second, other in enumerate(different):
+            assert (compile_cache.content(one()) == compile_cache.content(other())) == (first == second)
+
+
+@pytest.mark.parametrize("value", [number(1), np.frompyfunc(abs, 1, 1)], ids=["class", "ufunc"])
+def test_what_only_looks_like_a_part_of_a_library_is_unknown(value):
+    assert compile_cache.content(np.sqrt)
+    assert compile_cache.content(int)
+    with pytest.raises(compile_cache.UnknownContentError):
+        compile_cache.content(value)
+
+
+def test_a_function_that_is_passed_functions_is_not_kept(folder):
+    """Only their addresses are printed, and another process may have another function there."""
+    passed = numba.njit(function("def f(x): return x + 1"))
+    assert numba.njit(function("def f(h, x): return h(x)"))(passed, 1.0) == 2.0
+    assert len(list(folder.iterdir())) == 1, "what is passed"
 
 
 def test_functions_of_others_are_left_alone(folder):

@@ -207,7 +207,7 @@ def test_another_text_processor_or_compiler_is_compiled_itself(fake, monkeypatch
     fake.forget()
     assert not cuda_sums.is_kept(Texts("another", "plain", "terms"), 3, "float64")
     assert not cuda_sums.is_kept(TEXTS, 3, "float32")
-    monkeypatch.setattr(cuda_sums, "_compiler", lambda: ("another",))
+    monkeypatch.setattr(cuda_sums, "compiler", lambda: ("another",))
     assert not cuda_sums.is_kept(TEXTS, 3, "float64")
 
 

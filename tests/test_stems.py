@@ -101,6 +101,16 @@ def test_a_shared_file_that_does_not_exist_is_one_sentence(stem):
         variant.cuda_source(find(GRAVITY))
 
 
+@pytest.mark.parametrize("line", ['#include "own.h"', ' # include"own.h" // A', '#include "/usr/include/own.h"'])
+@pytest.mark.parametrize("file", ["own.cu", "body.cuh"])
+def test_a_file_is_part_of_the_text_or_is_not_included(tmp_path, file, line):
+    """What a compiler reads beside the text stands neither in the hash of the code nor in that of what is kept."""
+    for name in ("own.cu", "body.cuh"):
+        (tmp_path / name).write_text(f"// A\n{line}\n" if name == file else "")
+    with pytest.raises(InputError, match=rf"{file}, line 2: no shared file \S*own\.h; .*begin_of"):
+        cuda_source(tmp_path / "own.cu", find(GRAVITY))
+
+
 def test_a_stem_that_includes_another_has_its_text_with_the_headers_of_that(tmp_path):
     for name, text in {
         "own": INCLUDING,

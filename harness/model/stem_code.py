@@ -33,13 +33,13 @@ def cuda_source(path: Path, interaction: Interaction, built_in: Path | None = No
     """
     shared = built_in / SHARED.name if built_in else SHARED
     headers = files.listing(path.parent, "*.cuh") or [shared / HEADER]
-    parts = [(header.name, files.text(header)) for header in headers]
+    parts = [(header.name, _with_included(header, shared, beside=False)) for header in headers]
     parts += [(interaction.name, interaction.cuda_source()), (path.name, _with_included(path, shared))]
     return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in parts)
 
 
 def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
-    """Put the text of each file that a stem includes in the place of the line that includes it.
+    """Put the text of each file that a stem or a header includes in the place of the line that includes it.
 
     That is a shared header or, from ``beside`` it, another stem, which may include headers alone.
 
@@ -48,7 +48,7 @@ def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
     """
     lines = files.text(path).splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
-        if match := re.fullmatch(r'#include "(.*\.cuh?)"\s*', line):
+        if match := re.match(r'\s*#\s*include\s*"([^"]*)"', line):
             name = match[1]
             headers = [header for header in files.listing(shared, "*.cuh") if header.name != HEADER]
             stems = [stem for stem in files.listing(path.parent, "*.cu") if beside and stem.name != path.name]

@@ -8,6 +8,7 @@ found is what would be compiled, and nothing ever has to be marked as out of dat
 
 from __future__ import annotations
 
+import builtins
 import itertools
 import os
 import pickle
@@ -16,6 +17,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -29,6 +31,10 @@ SETTINGS = "NUMBA_"
 """What the names of Numba's environment variables begin with."""
 NOT_IN_CODE = {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS"}
 """Those of them that say nothing about compiled code."""
+SETTINGS_FILE = Path(".numba_config.yaml")
+"""Where Numba reads settings too, in the working directory."""
+ADDRESS = " at 0x"
+"""In what is printed of something that is not known by what is printed of it."""
 OURS = "gravbench"
 """What the names of our modules begin with, and those that variants of one's own get."""
 LIBRARIES = ("numba", "llvmlite", "numpy", "math", "cmath", "operator", "builtins")
@@ -110,7 +116,10 @@ class _Kept:
             binaries.store(self._key(signature, compiled.library.codegen), Binary(code, "", 0.0))
 
     def _key(self, signature: Any, codegen: Any) -> list[str]:
-        return [*_surroundings(), *map(repr, (codegen.magic_tuple(), signature)), *content(self._dispatcher)]
+        described = repr(signature)
+        if ADDRESS in described:  # a function that is passed to this one
+            raise UnknownContentError(described)
+        return [*_surroundings(), repr(codegen.magic_tuple()), described, *content(self._dispatcher)]
 
 
 @cache
@@ -125,6 +134,7 @@ def surroundings(*distributions: str) -> tuple[str, ...]:
         platform.python_version(),
         *versions(distributions),
         *(setting for setting in settings if setting.partition("=")[0] not in NOT_IN_CODE),
+        *([SETTINGS_FILE.read_text("utf-8")] if SETTINGS_FILE.is_file() else []),
     )
 
 
@@ -142,17 +152,19 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
         yield f"number {next(place for place, item in enumerate(seen) if item is value)}"
     elif _is_dispatcher(value):
         seen.append(value)
-        for name, option in sorted((value.targetoptions | getattr(value, "locals", {})).items()):
-            yield name
-            yield from _content(option, seen)
-        yield from _content(value.py_func, seen)
+        # With signatures of its own, it converts what it is called with to one of these.
+        signatures = [] if value._can_compile else value.signatures
+        for options in (value.targetoptions, getattr(value, "locals", {})):
+            yield from _content(sorted(options.items()), seen)
+        yield from _content([signatures, value.py_func], seen)
     elif type(value).__name__ == INTRINSIC:
         seen.append(value)
         yield from _content(value._defn, seen)
     elif isinstance(value, FunctionType) and not _of_library(value):
         seen.append(value)
-        yield f"function {value.__qualname__} {value.__defaults__} {value.__kwdefaults__}"
-        yield from _content(value.__code__, seen)
+        yield f"function {value.__qualname__}"
+        defaults = value.__defaults__, tuple((value.__kwdefaults__ or {}).items())
+        yield from _content([*defaults, value.__code__], seen)
         for cell in value.__closure__ or ():
             yield from _content(cell.cell_contents, seen)
         for name in sorted(_names(value.__code__) & value.__globals__.keys()):
@@ -166,7 +178,7 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
     elif isinstance(value, np.ndarray):
         yield f"array {value.dtype} {value.shape} {value.tobytes()!r}"
     elif isinstance(value, tuple | list):
-        yield f"{type(value).__name__} of {len(value)}"
+        yield f"{type(value).__name__} of {len(value)} {getattr(value, '_fields', '')}"
         for item in value:
             yield from _content(item, seen)
     elif isinstance(value, set | frozenset):
@@ -192,9 +204,11 @@ def _is_type_of_numba(value: Any) -> bool:
 def _of_library(value: Any) -> bool:
     """Tell whether a module, function or type is one of which the versions say all."""
     if isinstance(value, np.ufunc):
-        return True
+        return getattr(np, value.__name__, None) is value
     module = value.__name__ if isinstance(value, ModuleType) else value.__module__
-    # A function made of text, as an interaction is, is of no module.
+    # A function made of text, as an interaction is, is of no module, and a class made of text of ``builtins``.
+    if module == "builtins" and isinstance(value, type):
+        return getattr(builtins, value.__name__, None) is value
     return module is not None and module.partition(".")[0] in LIBRARIES
 
 

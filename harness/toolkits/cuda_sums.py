@@ -10,7 +10,6 @@ import ctypes
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -209,9 +208,12 @@ def is_kept(texts: Texts, sums: int, dtype: Dtype) -> bool:
 
 
 def _key(texts: Texts, sums: int, dtype: Dtype) -> list[str]:
-    return [*texts, KERNEL, str((WARP, sums, dtype)), driver.compute_capability(), *_compiler()]
+    return [*texts, KERNEL, str((WARP, sums, dtype)), driver.compute_capability(), *compiler()]
 
 
-@cache
-def _compiler() -> tuple[str, ...]:
-    return compile_cache.surroundings("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
+def compiler() -> tuple[str, ...]:
+    """Name all that decides what numba.cuda makes of a kernel; packages for CUDA 12 have other names."""
+    linkers = "nvidia-nvjitlink", "nvidia-nvjitlink-cu12"
+    return compile_cache.surroundings(
+        "numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12", *linkers
+    )

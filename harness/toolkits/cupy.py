@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gravbench.model.record import Resources
-from gravbench.model.toolkits import Entry
+from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
 from gravbench.toolkits import binaries, cuda, devices, driver, nvrtc
 from gravbench.toolkits.binaries import Binary
@@ -61,7 +61,8 @@ def compiled(source: str, options: Sequence[str], architecture: str) -> tuple[Bi
         with nvrtc.program(source, flags) as (program, _):
             return nvrtc.cubin(program), ""  # it has all kernels of the text
 
-    return binaries.binary([source, *flags, *nvrtc.include_options(), nvrtc.version()], compile_text)
+    compiler = *nvrtc.include_options(), nvrtc.version(), *versions(nvrtc.DISTRIBUTIONS)
+    return binaries.binary([source, *flags, *compiler], compile_text)
 
 
 def _check_nvrtc() -> None:

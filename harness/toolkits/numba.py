@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from gravbench.model.record import Resources
 from gravbench.model.toolkits import Entry, versions
 from gravbench.model.variant import Kernel
-from gravbench.toolkits import binaries, driver
+from gravbench.toolkits import binaries, cuda_sums, driver
 from gravbench.toolkits.binaries import Binary
-from gravbench.toolkits.compile_cache import UnknownContentError, content, surroundings
+from gravbench.toolkits.compile_cache import UnknownContentError, content
 from gravbench.toolkits.interface import CudaToolkit, Timing, compiling, time_on_host
 from gravbench.toolkits.jobs import Image, Job
 from gravbench.toolkits.numba_ahead import link_time_code, without_device
@@ -113,7 +113,7 @@ class _Overloads:
         self._began = perf_counter()
         self._key: list[str] | None = None
         with suppress(UnknownContentError):  # such a kernel is compiled in every process
-            self._key = [*content(dispatcher), architecture, *_compiler()]
+            self._key = [*content(dispatcher), architecture, *cuda_sums.compiler()]
 
     @property
     def can_be_kept(self) -> bool:
@@ -146,10 +146,6 @@ class _Overloads:
             code = dumps(kernel._reduce_states())
             made = Binary(code, kernel.entry_name, perf_counter() - self._began)
             binaries.store([*self._key, *map(repr, types)], made)
-
-
-def _compiler() -> tuple[str, ...]:
-    return surroundings("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12")
 
 
 class _Kernel:

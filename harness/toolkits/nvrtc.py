@@ -8,6 +8,11 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+DISTRIBUTIONS = tuple(
+    f"nvidia-cuda-{name}{of_cuda}" for name in ("nvrtc", "runtime", "cccl") for of_cuda in ("", "-cu12")
+)
+"""Packages of NVRTC and of CUDA's headers: their versions say more than that which NVRTC has for itself."""
+
 
 class CompileError(Exception):
     """NVRTC refuses a text; the message is what it says."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -27,6 +28,9 @@ ENTRY = Entry(
     parts=("pycuda.compiler", "pycuda.driver", "pycuda.gpuarray"),
 )  # fmt: skip
 
+ADDED_FLAGS = "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"
+"""Variables whose options nvcc adds to those that it is called with."""
+
 
 def build_ahead(job: Job, architecture: str) -> bool:
     """Compile a kernel of CUDA C without a device, for sessions that find it; return whether it was compiled now."""
@@ -44,7 +48,8 @@ def compiled(source: str, options: Sequence[str], architecture: str) -> tuple[Bi
         )
         return bytes(image), ""  # it has all kernels of the text
 
-    return binaries.binary([source, *options, architecture, _nvcc()], compile_text)
+    added = (os.environ.get(name, "") for name in ADDED_FLAGS)
+    return binaries.binary([source, *options, architecture, _nvcc(), *added], compile_text)
 
 
 @cache
