@@ -515,13 +515,13 @@ def test_a_comparison_of_two_packaged_runs_is_short_and_begins_with_the_verdict(
 
 def test_runs_without_a_common_case_are_told_in_a_few_lines_and_all_lists_the_cases(monkeypatch):
     monkeypatch.chdir(ROOT)
-    words = ("compare", "h100/ladder", "h100/arena-step")
+    words = ("compare", "h100/ladder", "h100/chamomile")
     lines = gravbench(*words, columns=120).stdout.splitlines()
-    assert lines[0] == "No case is ok in both h100/ladder and h100/arena-step, so nothing was compared."
+    assert lines[0] == "No case is ok in both h100/ladder and h100/chamomile, so nothing was compared."
     assert len(lines) < 18
-    assert "No case has the same timed: force in BASE, step in NEW." in lines
+    assert "No case has the same timed: force in BASE, call in NEW." in lines
     assert re.fullmatch(r"\d+ cases of \d+ variants only in BASE \(h100/ladder\)", lines[1])
-    assert "--all lists these 623 cases" in lines
+    assert "--all lists these 811 cases" in lines
     whole = gravbench(*words, "--all", columns=120).stdout
     assert "  naive: cupy, pycuda, numba; 9 values of n" in whole
 

@@ -556,6 +556,12 @@ def test_every_packaged_choice_computes_the_force(toolkit, choice, need_toolkit,
     assert {one.variant for one in used} == {choice.variant}
 
 
+def largest_n(choice):
+    """The largest n of which the table that has the choice has a time of it."""
+    (of,) = (of for of in MEASURED if any(one is choice for one in of.choices))
+    return max(n for n, seconds in zip(of.n, choice.seconds, strict=True) if seconds)
+
+
 SECONDS = 10
 """In which a call for the largest n of a table has to answer, the preparation included but for what is compiled."""
 
@@ -566,12 +572,8 @@ def test_every_packaged_choice_answers_at_its_largest_n(toolkit, choice, need_to
     need_toolkit(toolkit)
     path = saved(only(toolkit, choice.variant, choice.dtype, **choice.axes), tmp_path)
     given = {"eps2": 0.025**2, "toolkit": toolkit, "table": path, "error": 1.0, "checked": False}
-    n = max(
-        n
-        for n, seconds in zip(next(of for of in MEASURED if of.toolkit == toolkit).n, choice.seconds, strict=True)
-        if seconds
-    )
     force(*sphere(1000), **given)  # compiles what serves every n
+    n = largest_n(choice)
     position, mass = sphere(n)
     for _ in range(2):
         began = perf_counter()
@@ -745,7 +747,13 @@ def check_error(toolkit, n, error, dtype, equal):
         ):
             force(position, mass, **arguments)
         return
-    found = force(position, mass, **arguments)
+    try:
+        found = force(position, mass, **arguments)
+    except InputError as objection:
+        # The sample of more bodies than are compared has a margin, which the most accurate sums in float32 may not keep.
+        assert (n, dtype, error) == (65_536, "float32", 2e-6)
+        assert "a sample of the 65,536 bodies shows larger errors" in str(objection)
+        return
     assert found.dtype == (dtype or found.dtype)
     # The table's errors are of one sample of bodies; the largest of a few thousand varies from one to another.
     rows = np.arange(0, n, -(-n // 4096))
