@@ -202,7 +202,7 @@ def test_the_packaged_arena_has_trees_at_several_accuracies_beside_direct_sums()
 
 def test_a_name_stands_where_it_covers_no_other_name_in_the_committed_arenas():
     """Two names on each other cannot be read in a file, where nothing hides one of them."""
-    records = [one for name in ("arena", "arena-large") for one in RecordFile(ROOT / "reports" / "h200" / name).read()]
+    records = [one for name in ("h200/arena", "h100/arena_steps") for one in RecordFile(ROOT / "reports" / name).read()]
     overprinted = []
     for figure, _ in figures.of_arenas(Content([latest(records)], {})):
         rows = figure.spec["datasets"]["rows"]
