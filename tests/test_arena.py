@@ -190,9 +190,9 @@ def test_the_page_has_the_figure_and_its_table():
 def test_the_packaged_arena_has_trees_at_several_accuracies_beside_direct_sums():
     cases = load("arena").cases
     assert {case.bodies for case in cases} == {"plummer", "collision"}
-    assert {case.n for case in cases} == {65536, 2**20, 2**24}
+    assert {case.n for case in cases} == {65536, 2**20}
     assert len({case.axes["theta"] for case in cases if case.variant == "barnes_hut"}) == 4
-    assert {case.variant for case in cases if case.n == 2**24} == {
+    assert {case.variant for case in load("arena", [f"n={2**24}"]).cases} == {
         "resident_tree",
         "fast_multipole",
         "jzfmm_multipoles",

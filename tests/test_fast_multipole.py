@@ -245,6 +245,43 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
         assert np.quantile(relative_errors(bodies, prepared.accelerations[:, :3]), 0.99) < 1.5 * usual, stale
 
 
+@pytest.mark.parametrize("stale", [1e-30, "of others"])
+def test_lists_by_accelerations_of_other_bodies_do_not_outgrow_their_room(run, monkeypatch, stale):
+    """They would be many times as long, and for all pairs of bodies a launch takes minutes with 16 million of them."""
+    monkeypatch.setattr(pair_lists, "LEAST", 100)
+    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+    bodies = generators.plummer(1500, 3, EPS)
+    prepared, found = run(bodies, order=3, part=0.001, theta=1.0)
+    used, last, capacity = (Noting.arguments["fast_multipole"][k] for k in (9, 12, 15))
+    assert 2 * used.max() <= capacity < 2.2 * used.max()
+    usual = np.quantile(relative_errors(bodies, found), 0.99)
+    last[:] = np.random.default_rng(1).permutation(last) / 1e3 if stale == "of others" else stale
+    prepared.launch()
+    assert capacity < 2.2 * used[0] <= 2.2 * capacity
+    assert 2 * used[1] <= capacity
+    again = np.quantile(relative_errors(bodies, prepared.accelerations[:, :3]), 0.99)
+    assert 0.7 * usual < again < 1.5 * usual
+
+
+@pytest.mark.parametrize("graph", [0, 1])
+def test_bodies_with_longer_lists_than_those_it_was_prepared_with_get_room(run, monkeypatch, graph):
+    monkeypatch.setattr(pair_lists, "LEAST", 100)
+    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+    near = placed(np.random.default_rng(2).normal(size=(600, 3)) * 1e-3, eps=EPS)  # all within the softening length
+    far = generators.plummer(600, 3, EPS)
+    prepared, _ = run(near, order=3, part=0.001, graph=graph)
+    prepared.bodies[:, :3] = far.position
+    prepared.bodies[:, 3] = far.mass
+    computed = []
+    for _ in range(2):
+        prepared.accelerations[:] = np.nan
+        prepared.launch()
+        used, capacity = Noting.arguments["fast_multipole"][9], Noting.arguments["fast_multipole"][15]
+        computed.append(bool(used.max() <= capacity))
+        assert np.quantile(relative_errors(far, prepared.accelerations[:, :3]), 0.99) < 0.01
+    assert computed == [False, True]
+
+
 def compiled(stem, architecture, **constants):
     needed = fast_multipole.KERNELS[stem].split()
     values = {f"KERNEL_{stem}": 1} | {name: constants[name] for name in needed}

@@ -38,8 +38,11 @@
 // far, down and fast_multipole follows, which otherwise ends at once. Two leaves of a few bodies are near, as their
 // bodies cost less.
 //
-// Where the lists do not fit into the pool, which the host sizes in advance, fast_multipole adds up the pulls of all
-// bodies: that takes long and is right.
+// Bodies that are other ones than in the last evaluation may have much larger accelerations than assumed, and lists
+// that are many times as long as they need to be. Once those of the first pass take half of the pool, theta alone
+// decides about the cells that are left, and the second pass follows. Where the lists do not fit into the pool all the
+// same, fast_multipole adds up the pulls of all bodies: that takes long and is right. The host sizes the pool in
+// advance, for twice as much as the bodies take that it has then, and anew for an evaluation after one without room.
 //
 // Global loads per body: depends on theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows;
 // last: n lengths of accelerations, or NaN.
@@ -247,6 +250,11 @@ struct Pool {
     int capacity;
 };
 
+// Tell whether half of the room is left: the other half is enough for lists by theta alone.
+__device__ __forceinline__ bool is_room_left(const Pool& pool) {
+    return broadcast(static_cast<int>(2 * __ldcg(pool.used) < static_cast<Used>(pool.capacity)), 0) != 0;
+}
+
 // The lists of a target: their heads, and how many entries of each are still in shared memory.
 struct Lists {
     Heads heads;
@@ -360,7 +368,7 @@ extern "C" __global__ void __launch_bounds__(P)
                          const int* __restrict__ totals, const Cube* __restrict__ cube, const real* __restrict__ sizes,
                          const real* __restrict__ least, Heads* __restrict__ heads, int* __restrict__ pool,
                          Used* __restrict__ used, int capacity, int pool_capacity, int level, real eps2, real theta2,
-                         real part, const int* __restrict__ again, int pass) {
+                         real part, int* again, int pass) {
     if (pass > 0 && *again == 0) return;
     used += pass;
     __shared__ WarpRoom rooms[P / 32];
@@ -380,7 +388,9 @@ extern "C" __global__ void __launch_bounds__(P)
     const real shortest = cube->width * static_cast<real>(1e-7);
     for (int target = first + blockIdx.x * (P / 32) + threadIdx.x / 32; target < end; target += gridDim.x * (P / 32)) {
         const Compared own = {target, centres[target], links[target]};
-        const Judge judge = {JUDGED ? part * least[target] : 0, part, eps2, theta2, shortest * shortest};
+        const bool judged = JUDGED && (pass > 0 || is_room_left(all_lists));
+        if (JUDGED && !judged && lane_of_thread() == 0) *again = 1;
+        const Judge judge = {judged ? part * least[target] : 0, part, eps2, theta2, shortest * shortest};
         Lists lists = {{none, none, none, none}, 0, 0, 0, 0};
         int top = 0;
         Candidates candidates = {level == 0 ? 0 : heads[bounds[target].parent].rest, 0};

@@ -163,18 +163,31 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
             act(no_lap, places, 1, found)
             lap("again")
 
-    def launch():
+    def evaluate_and_show():
         evaluate(no_lap)
+        lists.show()
+
+    def make_room():
+        """Return what queues an evaluation, with room for what one finds now."""
+        lists.fit(evaluate_and_show)
+        return gpu.captured(evaluate_and_show) if graph else evaluate_and_show
+
+    # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first, and room
+    # for its lists.
+    queue = make_room()
+
+    def launch():
+        nonlocal queue
+        if lists.lack_room:
+            queue = make_room()
+        queue()
 
     def insight():
         launch()
         return {"computed": lists.computed(has.tree, has.links, n)}
 
-    # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first, and room
-    # for its lists.
-    lists.fit(launch)
     return Prepared(
-        gpu.captured(launch) if graph else launch,
+        launch,
         own,
         accelerations,
         near,

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-PER_BODY = 48
+PER_BODY = 64
 LEAST = 1 << 16
 """Entries for which there is room at first: so many for each body, and so many more."""
-MARGIN = 1.5
-"""How much more room there is than what the first evaluations took."""
-MOST = 1 << 30
-"""Entries for which there is room at most, 4 GB; where lists are longer, all pairs of bodies are computed."""
+MARGIN = 2
+"""How much more room there is than what the first evaluations took; a first pass is content with half of it."""
+MOST = (1 << 31) - 1
+"""Entries for which there is room at most, 8 GB; where lists are longer, all pairs of bodies are computed."""
 
 
 class PairLists:
@@ -20,6 +20,8 @@ class PairLists:
         self.heads = gpu.device_array((nodes, 4), np.int32)
         # Of each of two passes.
         self.used = gpu.device_array(2, np.uint64)
+        self._seen = gpu.host_array(2, np.uint64, pinned=True)
+        self._seen[:] = 0
         stream = gpu.stream()
         gpu.send(self.used, np.zeros(2, np.uint64), stream)
         gpu.wait(stream)
@@ -34,10 +36,20 @@ class PairLists:
         """Evaluate, and make room until the lists fit; where they are too long for any room, keep what there is."""
         while True:
             evaluate()
-            wanted = int(MARGIN * int(self._fetched(self.used).max()))
-            if wanted <= MARGIN * self.capacity or wanted > MOST:
+            used = int(self._fetched(self.used).max())
+            wanted = min(MARGIN * used, MOST)
+            if wanted <= self.capacity or used > MOST:
                 return
             self._allocate(wanted)
+
+    def show(self):
+        """Queue a copy of what the lists take to the host, for ``lack_room``."""
+        self.gpu.fetch(self._seen, self.used, None)
+
+    @property
+    def lack_room(self):
+        """Whether the lists of the last evaluation that has ended were cut off, and longer ones may have room."""
+        return self.capacity < max(self._seen.tolist()) <= MOST
 
     def _fetched(self, array):
         found = np.zeros(array.shape, array.dtype)
@@ -49,25 +61,31 @@ class PairLists:
 
     def computed(self, tree, links, n):
         """Count the interactions per body of the last evaluation: of bodies, of cells with bodies and with cells."""
-        if int(self._fetched(self.used).max()) > self.capacity:
+        used = int(self._fetched(self.used).max())
+        if used > self.capacity:
             return {"body_body": float(n), "body_cell": 0.0, "cell_cell": 0.0}
         nodes = int(self._fetched(tree)[0])
         bodies = self._fetched(links)[:nodes, 3].astype(np.int64)
-        heads, pool = self._fetched(self.heads)[:nodes], self._fetched(self.pool)
-        cell_cell = sum(len(targets) for targets, _ in pairs(pool, heads[:, 0]))
+        heads, pool = self._fetched(self.heads)[:nodes], self._fetched(self.pool[:used])
+        cell_cell = sum(int(counts.sum()) for _, _, counts in segments(pool, heads[:, 0]))
         body_body = sum(int((bodies[targets] * bodies[sources]).sum()) for targets, sources in pairs(pool, heads[:, 1]))
-        body_cell = sum(int(bodies[targets].sum()) for targets, _ in pairs(pool, heads[:, 3]))
+        body_cell = sum(int((bodies[targets] * counts).sum()) for targets, _, counts in segments(pool, heads[:, 3]))
         return {"body_body": body_body / n, "body_cell": body_cell / n, "cell_cell": cell_cell / n}
+
+
+def segments(pool, heads):
+    """Yield the targets of the first segments of all lists, where these begin and their lengths; then of the second."""
+    targets = np.flatnonzero(heads >= 0)
+    begins = heads[targets].astype(np.int64)
+    while len(targets):
+        yield targets, begins, pool[begins].astype(np.int64)
+        begins = pool[begins + 1].astype(np.int64)
+        targets, begins = targets[begins >= 0], begins[begins >= 0]
 
 
 def pairs(pool, heads):
     """Yield the targets and sources in the first segments of all lists, then in the second ones, and so on."""
-    targets = np.flatnonzero(heads >= 0)
-    segments = heads[targets]
-    while len(targets):
-        counts = pool[segments]
+    for targets, begins, counts in segments(pool, heads):
         before = np.cumsum(counts) - counts
-        places = np.repeat(segments + 2 - before, counts) + np.arange(counts.sum())
+        places = np.repeat(begins + 2 - before, counts) + np.arange(counts.sum())
         yield np.repeat(targets, counts), pool[places]
-        segments = pool[segments + 1]
-        targets, segments = targets[segments >= 0], segments[segments >= 0]
