@@ -221,7 +221,7 @@ MUTATIONS = (
     ),
     Mutation(
         "cache-ignores-versions", "harness/toolkits/compile_cache.py",
-        "return [*_surroundings(), *map(", "return [*map(",
+        "return [*_surroundings(), repr(", "return [repr(",
         "test_compile_cache.py",
     ),
     Mutation(
