@@ -139,6 +139,7 @@ def run_numba(script, *arguments, **environment):
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_kernel_of_numba_cuda_is_built_without_a_device_and_loaded_by_its_dispatcher(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(NUMBA)

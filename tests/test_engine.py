@@ -314,6 +314,7 @@ def runs(draw):
     return World(random.Random(draw(st.integers(0, 1 << 32))), ends, needs_host), tasks, draw(st.integers(1, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(runs())
 def test_on_random_schedules_what_always_holds_does(drawn):

@@ -99,6 +99,7 @@ SOFTENED_LAST = (
 )
 
 
+@pytest.mark.slow
 @graded
 @pytest.mark.parametrize(("name", "text"), [("threads", HOISTED), ("tiles", SOFTENED_LAST)])
 def test_a_plain_form_that_the_compiler_makes_more_of_is_good(name, text):
@@ -108,6 +109,7 @@ def test_a_plain_form_that_the_compiler_makes_more_of_is_good(name, text):
     assert graded_text.counts.cost.slots > thresholds().usual["slots"] * rung_of(name).cost.slots, "no case of it"
 
 
+@pytest.mark.slow
 @graded
 @pytest.mark.parametrize(
     "root",
@@ -123,6 +125,7 @@ def test_a_square_root_and_a_division_are_named_with_what_replaces_them(root):
     assert re.search(r"line 17 takes [\d.]+ of them: `const float \w+ = .*sqrtf\(.*`; rsqrtf\(x\) takes one", sentence)
 
 
+@pytest.mark.slow
 @graded
 @pytest.mark.parametrize("name", ["threads/sums_in_memory", "unrolling/by_two"])
 def test_the_largest_difference_by_pipe_is_the_largest(name):
@@ -240,6 +243,7 @@ def card(tmp_path, monkeypatch):
     return Device("cuda:0", "Pretended")
 
 
+@pytest.mark.slow
 @graded
 def test_on_a_gpu_a_submission_is_timed_beside_its_rung(card):
     right = checked("threads", exercise("threads").solution())

@@ -340,7 +340,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.slow] if place > 1 else []) for place, what in enumerate(WRONG)]
+)
 def test_a_wrong_edit_is_refused_with_a_sentence(opened, what):
     name, sentence, *changes = WRONG[what]
     said, record, wrong = opened.run_edited(name, *changes)

@@ -121,6 +121,7 @@ def mistakes():
         yield pytest.param(path, marks=marks, id=f"{path.parent.name}-{path.stem}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", list(mistakes()))
 def test_a_mistake_gets_its_diagnosis_and_the_page_lives(opened, path):
     text = path.read_text("utf-8")

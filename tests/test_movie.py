@@ -302,6 +302,7 @@ return { frame: sliders[0].active, eye: scene._scene.getCamera().eye, width: doc
 WORDS = ".gtitle, .legend, .slider-label, .updatemenu-button"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_a_page_is_turned_and_played_in_a_window_and_on_a_phone(movie, tmp_path, width, height):
     assert movie(*SMALL, "--out=a.html").code == 0

@@ -887,6 +887,7 @@ def test_several_runs_need_a_page():
     assert "the terminal shows one at a time" in str(done.exception)
 
 
+@pytest.mark.slow
 def test_ten_thousand_records_make_a_page_in_seconds_of_computing():
     records = many()
     Page([Run("warm", records[:10], [])], VARIANTS).text()

@@ -180,6 +180,7 @@ def outside(folder: Path) -> set[Path]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3_000)
 def test_spoilt_records_end_in_a_report_or_a_sentence(place: Path, attacks: int) -> None:
     commit = commit_of(place)
