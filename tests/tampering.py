@@ -207,12 +207,12 @@ def tolerance(stated):
 
 
 FOUND = {
-    "a sample, and no hash": Way(GPU, "hashes", field(median_seconds=1.0), sealed=False),
-    "another root": Way(
+    "a changed sample without new hashes": Way(GPU, "hashes", field(median_seconds=1.0), sealed=False),
+    "a changed root": Way(
         GPU, "hashes", lambda files: files | {TREE: files[TREE].replace(b'"root": "', b'"root": "0')}, False
     ),
-    "a file more": Way(GPU, "hashes", lambda files: files | {"notes.txt": b"fast"}, sealed=False),
-    "a file less": Way(GPU, "hashes", lambda files: {n: c for n, c in files.items() if n != SOURCE}, sealed=False),
+    "an added file": Way(GPU, "hashes", lambda files: files | {"notes.txt": b"fast"}, sealed=False),
+    "a removed file": Way(GPU, "hashes", lambda files: {n: c for n, c in files.items() if n != SOURCE}, sealed=False),
     "a description of other files": Way(
         GPU, "description", lambda files: bundle.with_tree(files | {"notes.txt": b"fast"}), sealed=False
     ),
@@ -246,15 +246,15 @@ FOUND = {
     "another n": Way(GPU, "arithmetic", field(n=131072)),
     "an unknown status": Way(GPU, "schema", field(status="great")),
     "a negative sample": Way(GPU, "schema", field(samples_seconds=[-1.0])),
-    "a record less, and its number": Way(
+    "a removed record with the count of records adjusted": Way(
         GPU, "schema", lambda files: files | {RECORDS: b"\n".join(files[RECORDS].splitlines()[1:])}
     ),
-    "a field of the bundle that is not known": Way(GPU, "schema", facts(lambda stated: stated.update(best=True))),
+    "an unknown field of the bundle": Way(GPU, "schema", facts(lambda stated: stated.update(best=True))),
     "a removed failure": Way(FAILURES, "plan", without(lambda fields: fields["status"] == "invalid")),
     "a removed result": Way(CPU, "plan", without(lambda fields: fields["anchor"] == 0)),
     "a removed repetition of an anchor": Way(CPU, "plan", without(lambda fields: fields["anchor"] == 2)),
     "a case of another sweep": Way(CPU, "plan", each(lambda fields: fields | {"seed": 2})),
-    "a case less in the plan": Way(CPU, "plan", environment(no_sweep_key)),
+    "a case removed from the plan": Way(CPU, "plan", environment(no_sweep_key)),
     "another number of planned results": Way(CPU, "plan", environment(lambda entry: entry.update(planned=39))),
     "a swapped card name": Way(GPU, "devices", field(device="NVIDIA B200")),
     "another card called an H200": Way(GPU, "devices", each(lambda f: multiprocessors(f) if f["waves"] else f)),
@@ -277,18 +277,18 @@ FOUND = {
     "a few copied samples": Way(
         CPU, "samples", samples(lambda taken, records: [*taken[:3], *records[5]["samples_seconds"][1:8]])
     ),
-    "a reading less": Way(GPU, "times", each(lambda fields: fields | {"power_watts": fields["power_watts"][1:]})),
+    "a removed reading": Way(GPU, "times", each(lambda fields: fields | {"power_watts": fields["power_watts"][1:]})),
     "times that are too short for their batch": Way(GPU, "times", samples(lambda taken, _: [x / 150 for x in taken])),
     "times without the energy": Way(ENERGY, "times", samples(lambda taken, _: [10 * x for x in taken], place=2)),
     "a case during another": Way(LONG, "times", during_another),
-    "a moment to come": Way(GPU, "times", field(started="2999-01-01T00:00:00+00:00")),
+    "a start in the future": Way(GPU, "times", field(started="2999-01-01T00:00:00+00:00")),
     "a rate above the bound of any device": Way(
         GPU, "rates", each(lambda f: remeasured(f, [x / 20 for x in f["samples_seconds"]]))
     ),
     "halved times": Way(GPU, "machine code", each(half)),
-    "a line of the source": Way(GPU, "code", text(SOURCE, CUBE, SQUARE)),
-    "the tolerance of the code": Way(GPU, "code", facts(tolerance)),
-    "code less": Way(GPU, "code", facts(lambda stated: stated["codes"].pop())),
+    "a changed line of the source": Way(GPU, "code", text(SOURCE, CUBE, SQUARE)),
+    "a changed tolerance of the code": Way(GPU, "code", facts(tolerance)),
+    "removed code": Way(GPU, "code", facts(lambda stated: stated["codes"].pop())),
     "code of no record": Way(GPU, "code", each(lambda fields: fields | {"code_sha256": "0" * 64})),
     "a hash of machine code": Way(
         GPU, "machine code", facts(lambda stated: stated["kernels"][0].update(cubin_sha256="0" * 64))
@@ -298,8 +298,8 @@ FOUND = {
     "another architecture": Way(
         GPU, "machine code", facts(lambda stated: stated["kernels"][0].update(architecture="sm_80"))
     ),
-    "a kernel less": Way(GPU, "machine code", facts(lambda stated: stated["kernels"].clear())),
-    "a kernel of a record that is not there": Way(
+    "a removed kernel": Way(GPU, "machine code", facts(lambda stated: stated["kernels"].clear())),
+    "a kernel that belongs to no record": Way(
         GPU, "machine code", facts(lambda stated: stated["kernels"][0].update(line=99))
     ),
 }
@@ -326,7 +326,7 @@ def admitted(files):
 HIDDEN = {
     "all times a little shorter": Way(GPU, "times", each(slightly_faster)),
     "a card that no table knows, renamed everywhere": Way(GPU, "devices", renamed_card),
-    "a result less, and said to be lacking": Way(CPU, "plan", admitted),
+    "a removed result that is declared missing": Way(CPU, "plan", admitted),
     "another processor in the environment": Way(
         CPU, "devices", environment(lambda entry: entry.update(processor="fast"))
     ),

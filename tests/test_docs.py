@@ -121,7 +121,7 @@ def test_each_run_that_claims_wait_for_has_its_command_which_begins_a_run():
     import source_claims
 
     page = (ROOT / "docs" / "explanation" / "sources.md").read_text("utf-8")
-    block = page.partition("measured on a GPU by these commands")[2].partition("```sh\n")[2].partition("```")[0]
+    block = page.partition("measured on a GPU by")[2].partition("```sh\n")[2].partition("```")[0]
     lines = block.splitlines()
     awaited = set(re.findall(r"for a run of `(\w+)`", source_claims.table()))
     assert awaited

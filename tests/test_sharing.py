@@ -85,7 +85,7 @@ def test_what_the_page_says_cannot_be_found_is_not_found(name, tmp_path):
 
 
 def test_a_result_that_is_said_to_be_lacking_is_told_of(tmp_path):
-    way = HIDDEN["a result less, and said to be lacking"]
+    way = HIDDEN["a removed result that is declared missing"]
     outcome = decided("plan", read(sealed(way.change(shared(way.run))), tmp_path))
     assert any("1 planned result without a record" in sentence for sentence in outcome.unchecked)
 
