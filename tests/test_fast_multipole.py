@@ -281,6 +281,67 @@ def test_bodies_with_longer_lists_than_those_it_was_prepared_with_get_room(run, 
     assert computed == [False, True]
 
 
+def test_bodies_that_take_turns_get_room_for_the_longer_lists(run, monkeypatch):
+    """Room grows with what was cut off, though the evaluations in between need less than there is."""
+    monkeypatch.setattr(pair_lists, "LEAST", 100)
+    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+    near = placed(np.random.default_rng(2).normal(size=(600, 3)) * 1e-3, eps=EPS)  # all within the softening length
+    prepared, _ = run(near, order=3, part=0.001)
+    fits = []
+    for bodies in (generators.plummer(600, 3, EPS), near) * 3:
+        prepared.bodies[:, :3] = bodies.position
+        prepared.bodies[:, 3] = bodies.mass
+        prepared.launch()
+        used, capacity = Noting.arguments["fast_multipole"][9], Noting.arguments["fast_multipole"][15]
+        fits.append(bool(used.max() <= capacity))
+    assert not fits[0]
+    assert fits[-2:] == [True, True]
+
+
+def test_a_second_pass_counts_no_more_in_the_next_evaluation(run):
+    prepared, _ = run(generators.plummer(300, 3, EPS), order=3)
+    usual = prepared.insight()["computed"]
+    Noting.arguments["fast_multipole"][9][1] = 1 << 40
+    assert prepared.insight()["computed"] == usual
+
+
+class Short(Noting):
+    """An emulated GPU with too little memory for integers of more than ``most`` bytes."""
+
+    most = 0
+    refused = 0
+
+    def device_array(self, shape, dtype):
+        """Refuse what is larger."""
+        if dtype == np.int32 and 4 * np.prod(shape) > self.most:
+            self.refused += 1
+            raise MemoryError
+        return super().device_array(shape, dtype)
+
+
+@pytest.mark.parametrize(("part", "fits"), [(1.5, True), (0.5, False)])
+def test_lists_have_as_much_room_as_the_device_has_memory(run, libraries, monkeypatch, part, fits):
+    bodies = generators.plummer(1000, 3, EPS)
+    axes = {"order": 3, "part": 0.001, "theta": 1.0}
+    _, usual = run(bodies, **axes)
+    needed = int(Noting.arguments["fast_multipole"][9].max())
+    monkeypatch.setattr(pair_lists, "LEAST", 100)
+    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+    monkeypatch.setattr(Short, "most", 4 * part * needed)
+    toolkit = Short(VARIANT, "float32", libraries)
+    prepared = VARIANT.prepare(toolkit, bodies, **VARIANT.complete(SMALL | axes))
+    refused = toolkit.refused
+    assert refused > 0
+    for _ in range(2):
+        prepared.accelerations[:] = np.nan
+        prepared.launch()
+        used, capacity = Noting.arguments["fast_multipole"][9], Noting.arguments["fast_multipole"][15]
+        assert (used[0] <= capacity) == fits
+        errors = relative_errors(bodies, prepared.accelerations[:, :3])
+        assert np.quantile(errors, 0.99) < 1.5 * np.quantile(relative_errors(bodies, usual), 0.99)
+    assert toolkit.refused == refused
+
+
 def compiled(stem, architecture, **constants):
     needed = fast_multipole.KERNELS[stem].split()
     values = {f"KERNEL_{stem}": 1} | {name: constants[name] for name in needed}

@@ -265,6 +265,19 @@ def test_cupy_opens_each_gpu_once_with_a_stream_of_its_own_and_says_how_they_are
         toolkit.devices(4)
 
 
+@pytest.mark.parametrize(("status", "raised"), [(2, MemoryError), (700, FakeRuntime.CUDARuntimeError)])
+def test_cupy_says_that_the_memory_of_a_device_is_too_small(monkeypatch, status, raised):
+    def refuse(size):
+        assert size == 4000
+        raise FakeRuntime.CUDARuntimeError(status)
+
+    fake_cupy(monkeypatch)
+    toolkit = CupyToolkit(VARIANTS["tiled_gpus"], "float32", Gpu)
+    monkeypatch.setattr(toolkit.cupy.cuda, "Memory", refuse, raising=False)
+    with pytest.raises(raised):
+        toolkit.device_array(1000, np.int32)
+
+
 def test_gpus_without_peer_access_go_through_the_host_and_it_is_said(monkeypatch):
     fake_cupy(monkeypatch, refused=({0, 2},))
     toolkit = CupyToolkit(VARIANTS["tiled_gpus"], "float32", Gpu)

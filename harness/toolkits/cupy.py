@@ -31,6 +31,8 @@ PER_THREAD = 2
 """cudaStreamPerThread of the CUDA runtime."""
 ALREADY_ENABLED = 704
 """cudaErrorPeerAccessAlreadyEnabled."""
+NO_MEMORY = 2
+"""cudaErrorMemoryAllocation."""
 
 
 AS_CUPY_COMPILES = ("--device-as-default-execution-space",)
@@ -221,8 +223,14 @@ class CupyToolkit(SeveralToolkit):
 
     def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        memory = self.cupy.cuda.MemoryPointer(self.cupy.cuda.Memory(max(size, 1)), 0)
-        return self.cupy.ndarray(shape, dtype, memptr=memory)
+        cuda = self.cupy.cuda
+        try:
+            memory = cuda.Memory(max(size, 1))
+        except cuda.runtime.CUDARuntimeError as error:
+            if error.status == NO_MEMORY:
+                raise MemoryError(f"the device has no {size:,} bytes left") from error
+            raise
+        return self.cupy.ndarray(shape, dtype, memptr=cuda.MemoryPointer(memory, 0))
 
     def stream(self) -> Any:
         return self.cupy.cuda.Stream(non_blocking=True)

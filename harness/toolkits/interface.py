@@ -426,7 +426,11 @@ class CudaToolkit(GpuToolkit):
 
     @abstractmethod
     def device_array(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """Allocate through the driver, not from a pool: the cost of an allocation is one of the things measured."""
+        """Allocate through the driver, not from a pool: the cost of an allocation is one of the things measured.
+
+        Raises:
+            MemoryError: CuPy finds too little memory left on the device.
+        """
 
     @abstractmethod
     def stream(self) -> Any:

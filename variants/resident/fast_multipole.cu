@@ -381,6 +381,7 @@ extern "C" __global__ void __launch_bounds__(P)
         pool[1] = none;
         pool[2] = 0;
         *used = 4;
+        if (pass == 0) used[1] = 0;  // what a second pass took in an earlier evaluation
     }
     __syncwarp();
     const Pool all_lists = {pool, used, pool_capacity};

@@ -22,6 +22,7 @@ class PairLists:
         self.used = gpu.device_array(2, np.uint64)
         self._seen = gpu.host_array(2, np.uint64, pinned=True)
         self._seen[:] = 0
+        self._most = MOST
         stream = gpu.stream()
         gpu.send(self.used, np.zeros(2, np.uint64), stream)
         gpu.wait(stream)
@@ -32,15 +33,31 @@ class PairLists:
         self.pool = self.gpu.device_array(words, np.int32)
         self.capacity = np.int32(words)
 
+    def _grow(self, used):
+        """Make room for lists as long as these, with as much more as the device has memory for."""
+        before = int(self.capacity)
+        for words in (min(MARGIN * used, self._most), max(min(used + used // 4, self._most), before), before):
+            try:
+                self._allocate(words)
+            except MemoryError:
+                continue
+            if words < MARGIN * used:
+                self._most = words
+            return
+        raise MemoryError(f"{4 * before:,} bytes for lists of pairs, which were there before")
+
     def fit(self, evaluate):
-        """Evaluate, and make room until the lists fit; where they are too long for any room, keep what there is."""
+        """Evaluate, and make room until the lists fit, also those that were cut off in the last evaluation.
+
+        Where they are too long for any room, keep what there is.
+        """
+        cut_off = max(self._seen.tolist())
         while True:
             evaluate()
-            used = int(self._fetched(self.used).max())
-            wanted = min(MARGIN * used, MOST)
-            if wanted <= self.capacity or used > MOST:
+            used = max(cut_off, int(self._fetched(self.used).max()))
+            if min(MARGIN * used, self._most) <= self.capacity or used > self._most:
                 return
-            self._allocate(wanted)
+            self._grow(used)
 
     def show(self):
         """Queue a copy of what the lists take to the host, for ``lack_room``."""
@@ -49,7 +66,7 @@ class PairLists:
     @property
     def lack_room(self):
         """Whether the lists of the last evaluation that has ended were cut off, and longer ones may have room."""
-        return self.capacity < max(self._seen.tolist()) <= MOST
+        return self.capacity < max(self._seen.tolist()) <= self._most
 
     def _fetched(self, array):
         found = np.zeros(array.shape, array.dtype)
