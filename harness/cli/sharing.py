@@ -108,6 +108,7 @@ def site(
     Each bundle is checked first, as by `gravbench verify`. One that contradicts itself is listed with the reason, and
     none of its records is shown. The site needs no server and no network.
     """
+    from gravbench.sharing.outcome import counted
     from gravbench.site import gathered, pages
 
     with working("checking bundles") as say:
@@ -118,5 +119,6 @@ def site(
     terminal = console()
     for name, reasons in known.refused:
         tell(terminal, f"refused {name}: {reasons[0]}")
-    terminal.print(f"{len(known.bundles)} bundles, {len(files)} pages", markup=False, highlight=False)
+    found = f"{counted(len(known.bundles), 'bundle')}, {counted(len(files), 'page')}"
+    terminal.print(found, markup=False, highlight=False)
     tell_written(terminal, files[0])
