@@ -218,12 +218,25 @@ def test_awkward_bodies_are_right(run, name):
         assert reference.objection_to(errors, accepted) is None, axes
 
 
+WITHIN_EPS = placed(np.random.default_rng(2).normal(size=(600, 3)) * EPS / 50, eps=EPS)
+
+
+def leave_little_room(monkeypatch):
+    """Let lists have no more room than what they are found to need."""
+    monkeypatch.setattr(pair_lists, "LEAST", 100)
+    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+
+
+def used_and_room():
+    """Return what the lists of both passes need, and how much room there is."""
+    return Noting.arguments["fast_multipole"][9], Noting.arguments["fast_multipole"][15]
+
+
 def test_lists_without_room_get_room_or_all_pairs_are_computed(run, monkeypatch):
     bodies = generators.plummer(300, 3, EPS)
     axes = {"order": 3, "opening": "geometric", "theta": 0.7}
     _, usual = run(bodies, **axes)
-    monkeypatch.setattr(pair_lists, "LEAST", 100)
-    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+    leave_little_room(monkeypatch)
     _, found = run(bodies, **axes)
     assert np.array_equal(found, usual)
     assert Noting.arguments["fast_multipole"][15] > 400
@@ -247,11 +260,10 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
 
 def test_lists_by_accelerations_of_other_bodies_do_not_outgrow_their_room(run, monkeypatch):
     """They would be many times as long, and for all pairs of bodies a launch takes minutes with 16 million of them."""
-    monkeypatch.setattr(pair_lists, "LEAST", 100)
-    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+    leave_little_room(monkeypatch)
     bodies = generators.plummer(900, 3, EPS)
     prepared, found = run(bodies, order=3, part=0.001, theta=1.0)
-    used, last, capacity = (Noting.arguments["fast_multipole"][k] for k in (9, 12, 15))
+    (used, capacity), last = used_and_room(), Noting.arguments["fast_multipole"][12]
     assert 2 * used.max() <= capacity < 2.2 * used.max()
     usual = np.quantile(relative_errors(bodies, found), 0.99)
     last[:] = np.random.default_rng(1).permutation(last) / 1e3
@@ -264,18 +276,15 @@ def test_lists_by_accelerations_of_other_bodies_do_not_outgrow_their_room(run, m
 
 @pytest.mark.parametrize("graph", [0, 1])
 def test_bodies_with_longer_lists_than_those_it_was_prepared_with_get_room(run, monkeypatch, graph):
-    monkeypatch.setattr(pair_lists, "LEAST", 100)
-    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
-    near = placed(np.random.default_rng(2).normal(size=(600, 3)) * 1e-3, eps=EPS)  # all within the softening length
+    leave_little_room(monkeypatch)
     far = generators.plummer(600, 3, EPS)
-    prepared, _ = run(near, order=3, part=0.001, graph=graph)
-    prepared.bodies[:, :3] = far.position
-    prepared.bodies[:, 3] = far.mass
+    prepared, _ = run(WITHIN_EPS, order=3, part=0.001, graph=graph)
+    prepared.bodies[:] = np.column_stack([far.position, far.mass])
     computed = []
     for _ in range(2):
         prepared.accelerations[:] = np.nan
         prepared.launch()
-        used, capacity = Noting.arguments["fast_multipole"][9], Noting.arguments["fast_multipole"][15]
+        used, capacity = used_and_room()
         computed.append(bool(used.max() <= capacity))
         assert np.quantile(relative_errors(far, prepared.accelerations[:, :3]), 0.99) < 0.01
     assert computed == [False, True]
@@ -283,16 +292,13 @@ def test_bodies_with_longer_lists_than_those_it_was_prepared_with_get_room(run, 
 
 def test_bodies_that_take_turns_get_room_for_the_longer_lists(run, monkeypatch):
     """Room grows with what was cut off, though the evaluations in between need less than there is."""
-    monkeypatch.setattr(pair_lists, "LEAST", 100)
-    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
-    near = placed(np.random.default_rng(2).normal(size=(600, 3)) * 1e-3, eps=EPS)  # all within the softening length
-    prepared, _ = run(near, order=3, part=0.001)
+    leave_little_room(monkeypatch)
+    prepared, _ = run(WITHIN_EPS, order=3, part=0.001)
     fits = []
-    for bodies in (generators.plummer(600, 3, EPS), near) * 3:
-        prepared.bodies[:, :3] = bodies.position
-        prepared.bodies[:, 3] = bodies.mass
+    for bodies in (generators.plummer(600, 3, EPS), WITHIN_EPS) * 3:
+        prepared.bodies[:] = np.column_stack([bodies.position, bodies.mass])
         prepared.launch()
-        used, capacity = Noting.arguments["fast_multipole"][9], Noting.arguments["fast_multipole"][15]
+        used, capacity = used_and_room()
         fits.append(bool(used.max() <= capacity))
     assert not fits[0]
     assert fits[-2:] == [True, True]
@@ -325,8 +331,7 @@ def test_lists_have_as_much_room_as_the_device_has_memory(run, libraries, monkey
     axes = {"order": 3, "part": 0.001, "theta": 1.0}
     _, usual = run(bodies, **axes)
     needed = int(Noting.arguments["fast_multipole"][9].max())
-    monkeypatch.setattr(pair_lists, "LEAST", 100)
-    monkeypatch.setattr(pair_lists, "PER_BODY", 1)
+    leave_little_room(monkeypatch)
     monkeypatch.setattr(Short, "most", 4 * part * needed)
     toolkit = Short(VARIANT, "float32", libraries)
     prepared = VARIANT.prepare(toolkit, bodies, **VARIANT.complete(SMALL | axes))
@@ -335,7 +340,7 @@ def test_lists_have_as_much_room_as_the_device_has_memory(run, libraries, monkey
     for _ in range(2):
         prepared.accelerations[:] = np.nan
         prepared.launch()
-        used, capacity = Noting.arguments["fast_multipole"][9], Noting.arguments["fast_multipole"][15]
+        used, capacity = used_and_room()
         assert (used[0] <= capacity) == fits
         errors = relative_errors(bodies, prepared.accelerations[:, :3])
         assert np.quantile(errors, 0.99) < 1.5 * np.quantile(relative_errors(bodies, usual), 0.99)

@@ -38,11 +38,11 @@
 // far, down and fast_multipole follows, which otherwise ends at once. Two leaves of a few bodies are near, as their
 // bodies cost less.
 //
-// Bodies that are other ones than in the last evaluation may have much larger accelerations than assumed, and lists
-// that are many times as long as they need to be. Once those of the first pass take half of the pool, theta alone
-// decides about the cells that are left, and the second pass follows. Where the lists do not fit into the pool all the
-// same, fast_multipole adds up the pulls of all bodies: that takes long and is right. The host sizes the pool in
-// advance, for twice as much as the bodies take that it has then, and anew for an evaluation after one without room.
+// Where the bodies have much larger accelerations than in the last evaluation, their lists are many times as long as
+// necessary. So once the lists of the first pass take half of the pool, theta alone decides about the cells that are
+// left, and the second pass follows. Where the lists do not fit into the pool all the same, fast_multipole adds up the
+// pulls of all bodies: that takes long and is right. The host sizes the pool for twice what the lists of the first
+// bodies take, and again after an evaluation whose lists did not fit.
 //
 // Global loads per body: depends on theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows;
 // last: n lengths of accelerations, or NaN.
@@ -250,7 +250,7 @@ struct Pool {
     int capacity;
 };
 
-// Tell whether half of the room is left: the other half is enough for lists by theta alone.
+// Tell whether half of the room is left. Lists by theta alone seldom take more than that.
 __device__ __forceinline__ bool is_room_left(const Pool& pool) {
     return broadcast(static_cast<int>(2 * __ldcg(pool.used) < static_cast<Used>(pool.capacity)), 0) != 0;
 }

@@ -163,24 +163,24 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
             act(no_lap, places, 1, found)
             lap("again")
 
-    def evaluate_and_show():
+    def evaluate_once():
         evaluate(no_lap)
-        lists.show()
+        lists.copy_used()
 
     def make_room():
-        """Return what queues an evaluation, with room for what one finds now."""
-        lists.fit(evaluate_and_show)
-        return gpu.captured(evaluate_and_show) if graph else evaluate_and_show
+        """Return what queues an evaluation, with room for the lists of the present bodies."""
+        lists.fit(evaluate_once)
+        return gpu.captured(evaluate_once) if graph else evaluate_once
 
     # What is timed and judged has the accelerations of an evaluation before it, as all steps but the first, and room
     # for its lists.
-    queue = make_room()
+    queue_evaluation = make_room()
 
     def launch():
-        nonlocal queue
+        nonlocal queue_evaluation
         if lists.lack_room:
-            queue = make_room()
-        queue()
+            queue_evaluation = make_room()
+        queue_evaluation()
 
     def insight():
         launch()

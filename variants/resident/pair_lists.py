@@ -6,7 +6,7 @@ PER_BODY = 64
 LEAST = 1 << 16
 """Entries for which there is room at first: so many for each body, and so many more."""
 MARGIN = 2
-"""How much more room there is than what the first evaluations took; a first pass is content with half of it."""
+"""How many times as much room there is as the first evaluations took. A first pass may take half of it."""
 MOST = (1 << 31) - 1
 """Entries for which there is room at most, 8 GB; where lists are longer, all pairs of bodies are computed."""
 
@@ -20,8 +20,8 @@ class PairLists:
         self.heads = gpu.device_array((nodes, 4), np.int32)
         # Of each of two passes.
         self.used = gpu.device_array(2, np.uint64)
-        self._seen = gpu.host_array(2, np.uint64, pinned=True)
-        self._seen[:] = 0
+        self._used_here = gpu.host_array(2, np.uint64, pinned=True)
+        self._used_here[:] = 0
         self._most = MOST
         stream = gpu.stream()
         gpu.send(self.used, np.zeros(2, np.uint64), stream)
@@ -49,24 +49,30 @@ class PairLists:
     def fit(self, evaluate):
         """Evaluate, and make room until the lists fit, also those that were cut off in the last evaluation.
 
-        Where they are too long for any room, keep what there is.
+        ``evaluate`` ends with ``copy_used``. Where lists are too long for any room, keep what there is.
         """
-        cut_off = max(self._seen.tolist())
+        cut_off = self._last_used
         while True:
             evaluate()
-            used = max(cut_off, int(self._fetched(self.used).max()))
+            self.gpu.synchronize()
+            used = max(cut_off, self._last_used)
             if min(MARGIN * used, self._most) <= self.capacity or used > self._most:
                 return
             self._grow(used)
 
-    def show(self):
-        """Queue a copy of what the lists take to the host, for ``lack_room``."""
-        self.gpu.fetch(self._seen, self.used, None)
+    def copy_used(self):
+        """Queue a copy to the host of how much room the lists of an evaluation need."""
+        self.gpu.fetch(self._used_here, self.used, None)
+
+    @property
+    def _last_used(self):
+        """How much the lists of the last evaluation that has ended need, by the longer of its passes."""
+        return max(self._used_here.tolist())
 
     @property
     def lack_room(self):
         """Whether the lists of the last evaluation that has ended were cut off, and longer ones may have room."""
-        return self.capacity < max(self._seen.tolist()) <= self._most
+        return self.capacity < self._last_used <= self._most
 
     def _fetched(self, array):
         found = np.zeros(array.shape, array.dtype)
@@ -78,7 +84,8 @@ class PairLists:
 
     def computed(self, tree, links, n):
         """Count the interactions per body of the last evaluation: of bodies, of cells with bodies and with cells."""
-        used = int(self._fetched(self.used).max())
+        self.gpu.synchronize()
+        used = self._last_used
         if used > self.capacity:
             return {"body_body": float(n), "body_cell": 0.0, "cell_cell": 0.0}
         nodes = int(self._fetched(tree)[0])
