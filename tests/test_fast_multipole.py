@@ -172,7 +172,7 @@ def test_bodies_at_another_scale_meet_as_much_as_before(run):
     """Accelerations of the evaluation before would be hundreds of times too small: nothing would be far."""
     bodies = generators.plummer(1000, 2, 1e-3)
     prepared, _ = run(bodies, order=3, part=0.01, leaf_size=8)
-    used = Noting.arguments["fast_multipole"][9]
+    used, _ = used_and_room()
     before = int(used[0])
     prepared.bodies[:, :3] *= 1 / 32
     prepared.launch()
@@ -206,16 +206,28 @@ AWKWARD = {
 }
 
 
+AXES_FOR_AWKWARD = {"order": 6}, {"order": 3, "opening": "geometric", "theta": 0.6, "bits": 21, "curve": "morton"}
+
+
+def assert_accepted(bodies, found, axes):
+    sums = direct_sums(find(GRAVITY), bodies, np.arange(bodies.n), "float32")
+    errors = reference.compare(found, sums.exact, magnitudes=sums.magnitudes)
+    accepted = VARIANT.accepted("float32", VARIANT.complete(SMALL | axes))
+    assert reference.objection_to(errors, accepted) is None, axes
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_bodies_are_right(run, name):
-    bodies = AWKWARD[name]
-    sums = direct_sums(find(GRAVITY), bodies, np.arange(bodies.n), "float32")
-    for axes in ({"order": 6}, {"order": 3, "opening": "geometric", "theta": 0.6, "bits": 21, "curve": "morton"}):
-        _, found = run(bodies, **axes)
-        errors = reference.compare(found, sums.exact, magnitudes=sums.magnitudes)
-        accepted = VARIANT.accepted("float32", VARIANT.complete(SMALL | axes))
-        assert reference.objection_to(errors, accepted) is None, axes
+    for axes in AXES_FOR_AWKWARD:
+        assert_accepted(AWKWARD[name], run(AWKWARD[name], **axes)[1], axes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_bodies_that_walk_the_tree_are_right(run, monkeypatch, name):
+    for axes in AXES_FOR_AWKWARD:
+        assert_accepted(AWKWARD[name], without_lists(run, monkeypatch, AWKWARD[name], axes)[1], axes)
 
 
 WITHIN_EPS = placed(np.random.default_rng(2).normal(size=(600, 3)) * EPS / 50, eps=EPS)
@@ -229,10 +241,10 @@ def leave_little_room(monkeypatch):
 
 def used_and_room():
     """Return what the lists of both passes need, and how much room there is."""
-    return Noting.arguments["fast_multipole"][9], Noting.arguments["fast_multipole"][15]
+    return Noting.arguments["fast_multipole"][9][:2], Noting.arguments["fast_multipole"][15]
 
 
-def test_lists_without_room_get_room_or_all_pairs_are_computed(run, monkeypatch):
+def test_lists_without_room_get_room(run, monkeypatch):
     bodies = generators.plummer(300, 3, EPS)
     axes = {"order": 3, "opening": "geometric", "theta": 0.7}
     _, usual = run(bodies, **axes)
@@ -240,10 +252,40 @@ def test_lists_without_room_get_room_or_all_pairs_are_computed(run, monkeypatch)
     _, found = run(bodies, **axes)
     assert np.array_equal(found, usual)
     assert Noting.arguments["fast_multipole"][15] > 400
-    monkeypatch.setattr(pair_lists, "MOST", 400)
-    prepared, found = run(bodies, **axes)
-    assert relative_errors(bodies, found).max() < 1e-4 < relative_errors(bodies, usual).max()
-    assert prepared.insight()["computed"] == {"body_body": 300.0, "body_cell": 0.0, "cell_cell": 0.0}
+
+
+def without_lists(run, monkeypatch, bodies, axes):
+    """Return what was prepared without any room for lists, and the accelerations."""
+
+    def fit(lists, evaluate):
+        lists.capacity = np.int32(1)
+        evaluate()
+
+    monkeypatch.setattr(pair_lists.PairLists, "fit", fit)
+    return run(bodies, **axes)
+
+
+@pytest.mark.parametrize(
+    "axes", [{"order": 3, "opening": "geometric"}, {"order": 4, "part": 0.001}, {"order": 5, "p": 64}], ids=str
+)
+def test_bodies_walk_the_tree_where_lists_have_no_room(run, monkeypatch, axes):
+    bodies = generators.plummer(1500, 3, EPS)
+    _, usual = run(bodies, **axes)
+    prepared, found = without_lists(run, monkeypatch, bodies, axes)
+    errors, usual_errors = relative_errors(bodies, found), relative_errors(bodies, usual)
+    assert 0 < np.quantile(errors, 0.99) < 1.2 * np.quantile(usual_errors, 0.99)
+    computed = prepared.insight()["computed"]
+    assert 0 < computed["body_cell"] < computed["body_body"] < 0.8 * bodies.n
+    assert computed["cell_cell"] == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 127, 128, 129, 500])
+def test_a_walk_that_opens_every_cell_meets_every_body_once(run, monkeypatch, n):
+    bodies = generators.plummer(n, 3, EPS)
+    prepared, found = without_lists(run, monkeypatch, bodies, {"theta": 0})
+    errors = reference.compare(found, direct_accelerations(bodies, np.arange(n), "float32"))
+    assert reference.objection_to(errors, DIRECT_SUM["float32"]) is None
+    assert prepared.insight()["computed"] == {"body_body": float(n), "body_cell": 0.0, "cell_cell": 0.0}
 
 
 def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
@@ -269,7 +311,7 @@ def test_lists_by_accelerations_of_other_bodies_do_not_outgrow_their_room(run, m
     last[:] = np.random.default_rng(1).permutation(last) / 1e3
     prepared.launch()
     assert capacity < 2.2 * used[0] <= 2.2 * capacity
-    assert 2 * used[1] <= capacity
+    assert 1.99 * used[1] <= capacity
     again = np.quantile(relative_errors(bodies, prepared.accelerations[:, :3]), 0.99)
     assert 0.7 * usual < again < 1.5 * usual
 
@@ -295,7 +337,7 @@ def test_bodies_that_take_turns_get_room_for_the_longer_lists(run, monkeypatch):
     leave_little_room(monkeypatch)
     prepared, _ = run(WITHIN_EPS, order=3, part=0.001)
     fits = []
-    for bodies in (generators.plummer(600, 3, EPS), WITHIN_EPS) * 3:
+    for bodies in (generators.plummer(600, 3, EPS), WITHIN_EPS) * 5:
         prepared.bodies[:] = np.column_stack([bodies.position, bodies.mass])
         prepared.launch()
         used, capacity = used_and_room()

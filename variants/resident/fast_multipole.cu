@@ -19,6 +19,8 @@
 //
 // fast_multipole itself adds the pulls of the bodies of near leaves and of the leaf's local expansion.
 //
+// least and walk follow, which mostly end at once; see below.
+//
 // A leaf may be large and hold a few bodies, far out, beside which all others are a small crowd of small cells: then
 // errors of hundreds of these agree in sign and add up, or, if none of them is far, the leaf meets all bodies. So a
 // source of less than half its size is far only where the size of the leaf is very small seen from there. Else it acts
@@ -40,9 +42,9 @@
 //
 // Where the bodies have much larger accelerations than in the last evaluation, their lists are many times as long as
 // necessary. So once the lists of the first pass take half of the pool, theta alone decides about the cells that are
-// left, and the second pass follows. Where the lists do not fit into the pool all the same, fast_multipole adds up the
-// pulls of all bodies: that takes long and is right. The host sizes the pool for twice what the lists of the first
-// bodies take, and again after an evaluation whose lists did not fit.
+// left, and the second pass follows. Where the lists do not fit into the pool all the same, walk needs none: 32 bodies
+// at a time walk the tree, as in resident_tree. The host sizes the pool for twice what the lists of the first bodies
+// take, and again after an evaluation whose lists did not fit.
 //
 // Global loads per body: depends on theta. bodies[i] = x, y, z, mass, n rows; accelerations[i] = x, y, z, 0, n rows;
 // last: n lengths of accelerations, or NaN.
@@ -191,14 +193,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 2)
 }
 #endif
 
-#ifdef KERNEL_fast_multipole_pairs
+#if defined(KERNEL_fast_multipole_pairs) || defined(KERNEL_fast_multipole_walk)
 #include "tree_stack.cuh"
-
-// A warp's own part of shared memory.
-struct WarpRoom {
-    Collected far, near, rest, seen;
-    NodeStack stack;
-};
 
 // Two leaves of fewer pairs of bodies than that are near each other, wherever they are.
 constexpr int few_pairs = ORDER == 3 ? 6 : (ORDER == 4 ? 12 : (ORDER == 5 ? 24 : 48));
@@ -206,11 +202,10 @@ constexpr int few_pairs = ORDER == 3 ? 6 : (ORDER == 4 ? 12 : (ORDER == 5 ? 24 :
 // A leaf of fewer bodies acts on a body no sooner by its multipoles than by its bodies.
 constexpr int few_bodies = few_pairs / 2;
 
-// The accepted part of the pull itself, as a part of that of the acceleration.
-constexpr real of_the_pull = static_cast<real>(1) / 16;
-
-// The part by which all sources that are small beside a leaf may be wrong together, in units of `part`.
-constexpr real together = 2;
+// Nearer than that, powers of the distance would leave float32.
+__device__ __forceinline__ real shortest_in(const Cube& cube) {
+    return cube.width * static_cast<real>(1e-7);
+}
 
 // Return (size / D)^ORDER.
 __device__ __forceinline__ real power_of(real size, real softened2) {
@@ -220,6 +215,22 @@ __device__ __forceinline__ real power_of(real size, real softened2) {
     for (int k = 0; k < ORDER / 2; ++k) power *= ratio2;
     return power;
 }
+
+#endif
+
+#ifdef KERNEL_fast_multipole_pairs
+
+// A warp's own part of shared memory.
+struct WarpRoom {
+    Collected far, near, rest, seen;
+    NodeStack stack;
+};
+
+// The accepted part of the pull itself, as a part of that of the acceleration.
+constexpr real of_the_pull = static_cast<real>(1) / 16;
+
+// The part by which all sources that are small beside a leaf may be wrong together, in units of `part`.
+constexpr real together = 2;
 
 // What the criterion needs to know beside the cells. Its distances are softened, D^2 = d^2 + eps^2, as the potential is
 // that the expansions are of: cells much smaller than eps are far even from themselves.
@@ -381,12 +392,12 @@ extern "C" __global__ void __launch_bounds__(P)
         pool[1] = none;
         pool[2] = 0;
         *used = 4;
-        if (pass == 0) used[1] = 0;  // what a second pass took in an earlier evaluation
+        // What a second pass took in an earlier evaluation, and what a walk met.
+        for (int k = 1; pass == 0 && k < 4; ++k) used[k] = 0;
     }
     __syncwarp();
     const Pool all_lists = {pool, used, pool_capacity};
-    // Nearer than that, powers of the distance would leave float32.
-    const real shortest = cube->width * static_cast<real>(1e-7);
+    const real shortest = shortest_in(*cube);
     for (int target = first + blockIdx.x * (P / 32) + threadIdx.x / 32; target < end; target += gridDim.x * (P / 32)) {
         const Compared own = {target, centres[target], links[target]};
         const bool judged = JUDGED && (pass > 0 || is_room_left(all_lists));
@@ -414,24 +425,7 @@ extern "C" __global__ void __launch_bounds__(P)
 }
 #endif
 
-#ifdef KERNEL_fast_multipole_far
-constexpr int padded = (locals + 31) / 32 * 32;
-
-// Add up over the lanes: in each step a lane keeps half of its coefficients, from the number returned on, and gives the
-// other half away.
-template <int HALF, int APART>
-__device__ __forceinline__ int add_up(real (&all)[padded], int lane) {
-    const bool upper = lane & APART;
-#pragma unroll
-    for (int k = 0; k < HALF; ++k) {
-        const real kept = upper ? all[k + HALF] : all[k], given = upper ? all[k] : all[k + HALF];
-        all[k] = kept + __shfl_xor_sync(whole_warp, given, APART);
-    }
-    int begin = upper ? HALF : 0;
-    if constexpr (APART > 1) begin += add_up<HALF / 2, APART / 2>(all, lane);
-    return begin;
-}
-
+#if defined(KERNEL_fast_multipole_far) || defined(KERNEL_fast_multipole_walk)
 // Rows of a source in shared memory: an odd number, so that all banks are busy when each lane reads its own source.
 constexpr int pitch = multipole_rows | 1;
 
@@ -452,12 +446,32 @@ __device__ __forceinline__ void bring(Row* staged, const Row* __restrict__ rows,
     __syncwarp();
 }
 
-// A warp's own part of shared memory: the sources of 32 lanes.
-struct WarpRoom {
+// The sources of 32 lanes, in a warp's own part of shared memory.
+struct Sources {
     Row rows[32 * pitch];
     Body centres[32];
     Rest rests[32];
 };
+
+#endif
+
+#ifdef KERNEL_fast_multipole_far
+constexpr int padded = (locals + 31) / 32 * 32;
+
+// Add up over the lanes: in each step a lane keeps half of its coefficients, from the number returned on, and gives the
+// other half away.
+template <int HALF, int APART>
+__device__ __forceinline__ int add_up(real (&all)[padded], int lane) {
+    const bool upper = lane & APART;
+#pragma unroll
+    for (int k = 0; k < HALF; ++k) {
+        const real kept = upper ? all[k + HALF] : all[k], given = upper ? all[k] : all[k + HALF];
+        all[k] = kept + __shfl_xor_sync(whole_warp, given, APART);
+    }
+    int begin = upper ? HALF : 0;
+    if constexpr (APART > 1) begin += add_up<HALF / 2, APART / 2>(all, lane);
+    return begin;
+}
 
 // Compute what the cells that a leaf's bodies see act on each of them. The threads of `width` lanes have a body each,
 // and every part of the warp takes a share of the cells.
@@ -465,7 +479,7 @@ __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segmen
                                               const Body* __restrict__ centres, const Rest* __restrict__ rests,
                                               const Row* __restrict__ rows, const int* __restrict__ pool,
                                               const long long* __restrict__ order, Sums* __restrict__ accelerations,
-                                              real unit, real scaled_eps2, real inverse_mass, WarpRoom& room) {
+                                              real unit, real scaled_eps2, real inverse_mass, Sources& room) {
     const int lane = threadIdx.x % 32;
     const real factor = centres[0].mass * unit * unit;
     for (int done = 0; done < leaf.count; done += 32) {
@@ -518,8 +532,8 @@ extern "C" __global__ void __launch_bounds__(P, held)
                        real* __restrict__ expansions, Sums* __restrict__ accelerations, int pool_capacity, real eps2,
                        const int* __restrict__ again, int pass) {
     if (used[pass] > pool_capacity || (pass > 0 && *again == 0)) return;
-    __shared__ WarpRoom rooms[P / 32];
-    WarpRoom& room = rooms[threadIdx.x / 32];
+    __shared__ Sources rooms[P / 32];
+    Sources& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, nodes = *tree;
     const real unit = unit_of(*cube);
     const real scaled_eps2 = eps2 * unit * unit;
@@ -630,7 +644,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 }
 #endif
 
-#ifdef KERNEL_fast_multipole
+#if defined(KERNEL_fast_multipole) || defined(KERNEL_fast_multipole_walk)
 // Add the pulls of the bodies from `begin` on, of `count` ranges that the lanes have one of each, staged 32 at a time;
 // every part of the warp takes a share of them.
 __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Body* __restrict__ sorted, Body* staged,
@@ -647,8 +661,9 @@ __device__ __forceinline__ void add_ranges(Sums& sums, const Body& own, const Bo
     }
 }
 
-constexpr int piece = 32 * 32;  // bodies that are added up in a row where all of them are
+#endif
 
+#ifdef KERNEL_fast_multipole
 // What the kernel reads, and writes the accelerations to.
 struct Near {
     const Body *sorted, *centres;
@@ -663,8 +678,7 @@ struct Near {
     Sums* accelerations;
     int* again;
     real unit, eps2;
-    int n, pass;
-    bool complete;
+    int pass;
 };
 
 // The body of a lane: the threads of `width` lanes have one each, and every part of the warp has the same ones.
@@ -673,37 +687,21 @@ struct OfLane {
     int part, parts;
 };
 
-// Sum up the pulls of the bodies of near leaves, of which every warp of the block takes a share. Without lists, of all
-// bodies, in pieces: rounding errors grow with the number of terms of a sum. The sums of earlier pieces wait in shared
-// memory.
+// Sum up the pulls of the bodies of near leaves, of which every warp of the block takes a share.
 template <int WORKERS>
 __device__ __forceinline__ Sums pulls_of_near(const Near& given, int target, const OfLane& own, Body* staged,
-                                              Sums& earlier, int worker) {
+                                              int worker) {
     const int lane = threadIdx.x % 32;
     Sums sums = {};
-    if (!given.complete) earlier = sums;
-    int segment = given.complete ? given.heads[target].near : 0;
-    while (segment != none) {
-        const int leaves = given.complete ? given.pool[segment] : 32;
+    for (int segment = given.heads[target].near; segment != none; segment = given.pool[segment + 1]) {
+        const int leaves = given.pool[segment];
         for (int at = 32 * worker; at < leaves; at += 32 * WORKERS) {
             Link near = {};
-            if (!given.complete) {
-                near.begin = min(segment + 32 * lane, given.n);
-                near.count = min(32, given.n - near.begin);
-            } else if (at + lane < leaves) {
-                near = given.links[given.pool[segment + 2 + at + lane]];
-            }
+            if (at + lane < leaves) near = given.links[given.pool[segment + 2 + at + lane]];
             add_ranges(sums, own.body, given.sorted, staged, near.begin, near.count, own.part, own.parts, given.eps2);
         }
-        if (given.complete) {
-            segment = given.pool[segment + 1];
-        } else {
-            add(earlier, sums);
-            sums = {};
-            segment = given.n - segment > piece ? segment + piece : none;
-        }
     }
-    return given.complete ? sums : earlier;
+    return sums;
 }
 
 // Add up what the warps of a block have left in `of_warps`; only the first of them gets all.
@@ -726,7 +724,7 @@ __device__ __forceinline__ void add_workers(Sums& sums, Sums (*of_warps)[32], in
 // Write the acceleration of a body, with what cells do to it by themselves.
 __device__ __forceinline__ void write_acceleration(const Near& given, int target, int k, Sums sums) {
     const int home = static_cast<int>(given.order[k]);
-    if (given.complete && given.heads[target].seen != none) {
+    if (given.heads[target].seen != none) {
         const Sums of_cells = given.accelerations[home];
         sums.ax += of_cells.ax;
         sums.ay += of_cells.ay;
@@ -752,7 +750,7 @@ __device__ __forceinline__ void pull_leaf(const Near& given, int target, const B
         const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : 4));
         const int number = lane % width, k = leaf.first + done + min(number, count - 1);
         const OfLane own = {given.sorted[k], lane / width, 32 / width};
-        Sums sums = pulls_of_near<WORKERS>(given, target, own, staged, of_warps[threadIdx.x / 32][lane], worker);
+        Sums sums = pulls_of_near<WORKERS>(given, target, own, staged, worker);
         sums.ax = strided_sum(sums.ax, width);
         sums.ay = strided_sum(sums.ay, width);
         sums.az = strided_sum(sums.az, width);
@@ -760,19 +758,17 @@ __device__ __forceinline__ void pull_leaf(const Near& given, int target, const B
             add_workers<WORKERS>(sums, of_warps, worker);
             if (worker > 0) continue;
         }
-        if (given.complete) {
-            const Offset at = way(given.centres[target], given.rests[target], own.body, Rest{});
-            const real unit = given.unit;
-            add_field(sums, given.expansions + target * local_rows, unit * at.x, unit * at.y, unit * at.z,
-                      given.centres[0].mass * unit * unit);
-        }
-        if (own.part == 0 && number < count) write_acceleration(given, target, k, sums);
+        if (own.part > 0 || number >= count) continue;
+        const Offset at = way(given.centres[target], given.rests[target], own.body, Rest{});
+        const real unit = given.unit;
+        add_field(sums, given.expansions + target * local_rows, unit * at.x, unit * at.y, unit * at.z,
+                  given.centres[0].mass * unit * unit);
+        write_acceleration(given, target, k, sums);
     }
 }
 
 // A list of more than one segment is long: a warp would work it off when all others have long ended.
 __device__ __forceinline__ bool is_long(const Near& given, int target) {
-    if (!given.complete) return false;
     const int segment = given.heads[target].near;
     return segment != none && given.pool[segment + 1] != none;
 }
@@ -783,33 +779,22 @@ extern "C" __global__ void __launch_bounds__(P, 1024 / P)
                    const Cube* __restrict__ cube, const Heads* __restrict__ heads, const int* __restrict__ pool,
                    const Used* __restrict__ used, const Row* __restrict__ expansions,
                    const long long* __restrict__ order, real* __restrict__ last, const real* __restrict__ least,
-                   Sums* __restrict__ accelerations, int pool_capacity, int n, real eps2, int* again, int pass) {
+                   Sums* __restrict__ accelerations, int pool_capacity, real eps2, int* again, int pass) {
     if (pass > 0 && *again == 0) return;
+    if (used[pass] > pool_capacity) {
+        if (pass == 0 && blockIdx.x == 0 && threadIdx.x == 0) *again = 0;  // the walk does all
+        return;
+    }
     constexpr int warps = P / 32;
     __shared__ Body rooms[warps][32];
     __shared__ Sums of_warps[warps][32];
     __shared__ unsigned long_ones[warps];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, nodes = *tree;
-    const Near given = {sorted,
-                        centres,
-                        rests,
-                        links,
-                        heads,
-                        pool,
-                        expansions,
-                        order,
-                        last,
-                        least,
-                        accelerations,
-                        again,
-                        unit_of(*cube),
-                        eps2,
-                        n,
-                        pass,
-                        used[pass] <= pool_capacity};
+    const Near given = {sorted, centres, rests,         links, heads,          pool, expansions, order,
+                        last,   least,   accelerations, again, unit_of(*cube), eps2, pass};
     // Leaves with long lists, by all warps of a block together; those that follow each other in different blocks.
     const int blocks = gridDim.x, own_targets = (nodes + blocks - 1) / blocks;
-    for (int first = 0; warps > 1 && given.complete && first < own_targets; first += P) {
+    for (int first = 0; warps > 1 && first < own_targets; first += P) {
         const int target = (first + threadIdx.x) * blocks + blockIdx.x;
         const unsigned found = lanes_where(target < nodes && is_long(given, target));
         if (lane == 0) long_ones[warp] = found;
@@ -826,6 +811,129 @@ extern "C" __global__ void __launch_bounds__(P, 1024 / P)
         const Bound leaf = bounds[target];
         if (leaf.bodies == 0 || (warps > 1 && is_long(given, target))) continue;
         pull_leaf<1>(given, target, leaf, rooms[warp], of_warps);
+    }
+}
+#endif
+
+#ifdef KERNEL_fast_multipole_walk
+// A warp's own part of shared memory.
+struct WarpRoom {
+    NodeStack stack;
+    Sources sources;
+    Body bodies[32], staged[32];
+};
+
+// The error of a source that is accepted as a part of its own pull, in units of `part`. Errors of many sources partly
+// cancel: with 1,500 bodies of a Plummer sphere the 99th percentile is a fifth of that of lists.
+constexpr real of_own_pull = 8;
+
+// What the kernel reads of the tree, and how it judges sources.
+struct Walked {
+    const Body *sorted, *centres;
+    const Rest* rests;
+    const Link* links;
+    const Row* rows;
+    const real* sizes;
+    real unit, mass, eps2, shortest2, theta2, part;
+
+    // Tell whether a source acts on all of the warp's bodies by its multipoles: where only its own size matters, as for
+    // a leaf's bodies in pairs, but no acceleration is known.
+    __device__ __forceinline__ bool is_far(const Link& source, int node, const Body* bodies, int count) const {
+        real nearest2 = static_cast<real>(3e38);
+        for (int k = 0; k < count; ++k) nearest2 = min(nearest2, squared_distance(bodies[k], centres[node]));
+        const real r2 = nearest2 + eps2;
+        if (!(theta2 * r2 > source.reach * source.reach && r2 > shortest2)) return false;
+        return !JUDGED || power_of(sizes[node], r2) < of_own_pull * part;
+    }
+};
+
+// Add the pulls of the nodes of those lanes that `far` has, in the units of the expansions.
+__device__ __forceinline__ void add_nodes(Sums& sums, const Walked& walked, Sources& sources, const Body& own, int node,
+                                          unsigned far) {
+    const int lane = lane_of_thread();
+    const real unit = walked.unit, scaled_eps2 = walked.eps2 * unit * unit;
+    const real inverse_mass = walked.mass > 0 ? 1 / walked.mass : 0;
+    bring(sources.rows, walked.rows, node);
+    sources.centres[lane] = walked.centres[node];
+    sources.rests[lane] = walked.rests[node];
+    __syncwarp();
+#pragma unroll 1
+    for (unsigned left = far; left; left &= left - 1) {
+        const int k = first_of(left);
+        const Body source = sources.centres[k];
+        real d[derivatives_kept];
+        const Offset to = way(source, sources.rests[k], own, Rest{});
+        derivatives(d, unit * to.x, unit * to.y, unit * to.z, scaled_eps2, source.mass * inverse_mass);
+        add_pull(sums, sources.rows + k * pitch, d);
+    }
+    __syncwarp();
+}
+
+// Sum up what the tree does to 32 bodies, of which each lane has its own, and add how many bodies and cells each met.
+// Rounding errors grow with the number of terms of a sum: those of a step are summed up by themselves.
+__device__ __forceinline__ Sums walk(const Walked& walked, WarpRoom& room, const Body& own, int count, Used& bodies,
+                                     Used& cells) {
+    const real factor = walked.mass * walked.unit * walked.unit;
+    Sums sums = {};
+    int top = room.stack.begin(0);
+    while (top > 0) {
+        const int taken = room.stack.pop(top), node = max(taken, 0);
+        const Link link = walked.links[node];
+        const bool few = link.count > 0 && link.count <= few_bodies;
+        const bool is_far = taken >= 0 && !few && walked.is_far(link, node, room.bodies, count);
+        const bool is_near = taken >= 0 && !is_far && link.count > 0;
+        const unsigned far = lanes_where(is_far);
+        Sums of_bodies = {}, of_cells = {};
+        if (far) add_nodes(of_cells, walked, room.sources, own, node, far);
+        const int near = is_near ? link.count : 0;
+        if (lanes_where(is_near)) {
+            add_ranges(of_bodies, own, walked.sorted, room.staged, link.begin, near, 0, 1, walked.eps2);
+        }
+        sums.ax += of_bodies.ax + factor * of_cells.ax;
+        sums.ay += of_bodies.ay + factor * of_cells.ay;
+        sums.az += of_bodies.az + factor * of_cells.az;
+        bodies += warp_sum(near);
+        cells += __popc(far);
+        room.stack.push(top, taken >= 0 && !is_far && link.count < 0, link.begin, link.count);
+        __syncwarp();
+    }
+    return sums;
+}
+
+// Where lists did not fit into the pool: walk the tree without any. used[2] and used[3] count the bodies and cells that
+// all bodies met.
+extern "C" __global__ void __launch_bounds__(P)
+    fast_multipole_walk(const Body* __restrict__ sorted, const Body* __restrict__ centres,
+                        const Rest* __restrict__ rests, const Link* __restrict__ links, const Row* __restrict__ rows,
+                        const real* __restrict__ sizes, const Cube* __restrict__ cube, Used* used,
+                        const long long* __restrict__ order, real* __restrict__ last, Sums* __restrict__ accelerations,
+                        int pool_capacity, int n, real eps2, real theta2, real part) {
+    if (used[0] <= pool_capacity && used[1] <= pool_capacity) return;
+    __shared__ WarpRoom rooms[P / 32];
+    WarpRoom& room = rooms[threadIdx.x / 32];
+    const int lane = threadIdx.x % 32;
+    const real shortest = shortest_in(*cube);
+    const Walked walked = {
+        sorted, centres, rests, links, rows, sizes, unit_of(*cube), centres[0].mass, eps2, shortest * shortest,
+        theta2, part};
+    Used bodies = 0, cells = 0;
+    for (int first = 32 * (blockIdx.x * (P / 32) + threadIdx.x / 32); first < n; first += 32 * gridDim.x * (P / 32)) {
+        const int count = min(32, n - first), k = first + min(lane, count - 1);
+        const Body own = sorted[k];
+        room.bodies[lane] = own;
+        __syncwarp();
+        Used met_bodies = 0, met_cells = 0;
+        const Sums sums = walk(walked, room, own, count, met_bodies, met_cells);
+        bodies += count * met_bodies;
+        cells += count * met_cells;
+        if (lane >= count) continue;
+        const int home = static_cast<int>(order[k]);
+        accelerations[home] = sums;
+        if (JUDGED) last[home] = sqrt(sums.ax * sums.ax + (sums.ay * sums.ay + sums.az * sums.az));
+    }
+    if (lane == 0 && bodies + cells > 0) {
+        atomicAdd(used + 2, bodies);
+        atomicAdd(used + 3, cells);
     }
 }
 #endif

@@ -27,6 +27,7 @@ KERNELS = {
     "fast_multipole_far": "ORDER P",
     "fast_multipole_down": "ORDER BITS RANKS P",
     "fast_multipole_least": "BLOCK",
+    "fast_multipole_walk": "ORDER JUDGED BITS RANKS P",
 }
 """The kernels beside those that build, as in ``common.kernels``."""
 
@@ -105,7 +106,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     has = tree.has
     judged = opening == "acceleration"
     constants = tree.constants | {"ORDER": order, "JUDGED": int(judged), "OPENING": 2, "QUADRUPOLE": 0, "P": p}
-    near, up, pairs, far, down, slowest = all_compiled(gpu, KERNELS, constants)
+    near, up, pairs, far, down, slowest, walk = all_compiled(gpu, KERNELS, constants)
     own = gpu.upload(np.column_stack([bodies.position, bodies.mass]))
     accelerations = gpu.empty(n, 4)
     last = gpu.empty(n if judged else 1)
@@ -118,7 +119,9 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     lists = pair_lists.PairLists(gpu, has.capacity, n)
     most = BLOCKS * gpu.multiprocessors
     warps = p // 32
-    cells, threads = min(most, -(-has.capacity // warps)), min(most, -(-has.capacity // p))
+    cells, threads, walks = (
+        min(most, -(-length // each)) for length, each in ((has.capacity, warps), (has.capacity, p), (n, p))
+    )
     # 8^level cells at most, of which each warp takes one, as long as the device has room for them.
     of_levels = [min(cells, -(-(8**level) // warps)) for level in range(tree.levels + 1)]
     eps2, theta2, judged_part = gpu.real(bodies.eps**2), gpu.real(theta**2), gpu.real(part)
@@ -145,8 +148,7 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         lap("down")
         near(
             cells, p, has.sorted, has.centres, has.rests, has.links, has.bounds, has.tree, has.cube, lists.heads,
-            lists.pool, lists.used, expansions, places, last, least, accelerations, lists.capacity, np.int32(n), eps2,
-            *passes,
+            lists.pool, lists.used, expansions, places, last, least, accelerations, lists.capacity, eps2, *passes,
         )  # fmt: skip
         lap("near")
 
@@ -161,7 +163,11 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         if judged:
             slowest(tree.node_blocks, keys.BLOCK, has.bounds, has.tree, places, last, found, again)
             act(no_lap, places, 1, found)
-            lap("again")
+        walk(
+            walks, p, has.sorted, has.centres, has.rests, has.links, multipoles, sizes, has.cube, lists.used, places,
+            last, accelerations, lists.capacity, np.int32(n), eps2, theta2, judged_part,
+        )  # fmt: skip
+        lap("again")
 
     def evaluate_once():
         evaluate(no_lap)
@@ -193,5 +199,5 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
         near,
         stages=evaluate,
         insight=insight,
-        kernels=tree.launches + 1 + (2 if judged else 1) * (tree.levels + 4) + judged,
+        kernels=tree.launches + 2 + (2 if judged else 1) * (tree.levels + 4) + judged,
     )

@@ -8,7 +8,7 @@ LEAST = 1 << 16
 MARGIN = 2
 """How many times as much room there is as the first evaluations took. A first pass may take half of it."""
 MOST = (1 << 31) - 1
-"""Entries for which there is room at most, 8 GB; where lists are longer, all pairs of bodies are computed."""
+"""Entries for which there is room at most, 8 GB; where lists are longer, bodies walk the tree without any."""
 
 
 class PairLists:
@@ -18,13 +18,13 @@ class PairLists:
         """Allocate for as many nodes and n bodies."""
         self.gpu = gpu
         self.heads = gpu.device_array((nodes, 4), np.int32)
-        # Of each of two passes.
-        self.used = gpu.device_array(2, np.uint64)
-        self._used_here = gpu.host_array(2, np.uint64, pinned=True)
+        # What each of two passes needs of the pool, and the bodies and cells that a walk without lists met.
+        self.used = gpu.device_array(4, np.uint64)
+        self._used_here = gpu.host_array(4, np.uint64, pinned=True)
         self._used_here[:] = 0
         self._most = MOST
         stream = gpu.stream()
-        gpu.send(self.used, np.zeros(2, np.uint64), stream)
+        gpu.send(self.used, np.zeros(4, np.uint64), stream)
         gpu.wait(stream)
         self._allocate(min(PER_BODY * n + LEAST, MOST))
 
@@ -67,7 +67,7 @@ class PairLists:
     @property
     def _last_used(self):
         """How much the lists of the last evaluation that has ended need, by the longer of its passes."""
-        return max(self._used_here.tolist())
+        return max(self._used_here[:2].tolist())
 
     @property
     def lack_room(self):
@@ -87,7 +87,8 @@ class PairLists:
         self.gpu.synchronize()
         used = self._last_used
         if used > self.capacity:
-            return {"body_body": float(n), "body_cell": 0.0, "cell_cell": 0.0}
+            bodies, cells = self._used_here[2:].tolist()
+            return {"body_body": bodies / n, "body_cell": cells / n, "cell_cell": 0.0}
         nodes = int(self._fetched(tree)[0])
         bodies = self._fetched(links)[:nodes, 3].astype(np.int64)
         heads, pool = self._fetched(self.heads)[:nodes], self._fetched(self.pool[:used])
