@@ -242,7 +242,9 @@ class CupyToolkit(SeveralToolkit):
         array.data.copy_from_host_async(values.ctypes.data, values.nbytes, stream)
 
     def fetch(self, values: NDArray[Any], array: Any, stream: Any) -> None:
-        array.data.copy_to_host_async(values.ctypes.data, values.nbytes, stream)
+        runtime, number = self.cupy.cuda.runtime, self.current_stream if stream is None else stream.ptr
+        # CuPy's own method refuses to be captured into a graph.
+        runtime.memcpyAsync(values.ctypes.data, array.data.ptr, values.nbytes, runtime.memcpyDeviceToHost, number)
 
     def follow(self, stream: Any) -> None:
         stream.wait_event(self.cupy.cuda.get_current_stream().record())
@@ -259,8 +261,11 @@ class CupyToolkit(SeveralToolkit):
             launch()
             stream.synchronize()
             stream.begin_capture()
-            launch()
-            kept = pool, stream.end_capture()
+            try:
+                launch()
+            finally:
+                graph = stream.end_capture()
+            kept = pool, graph
         return lambda: kept[1].launch(cuda.get_current_stream())
 
     def resources(self, kernel: Any) -> Resources:
