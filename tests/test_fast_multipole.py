@@ -306,14 +306,30 @@ def test_lists_by_accelerations_of_other_bodies_do_not_outgrow_their_room(run, m
     bodies = generators.plummer(900, 3, EPS)
     prepared, found = run(bodies, order=3, part=0.001, theta=1.0)
     (used, capacity), last = used_and_room(), Noting.arguments["fast_multipole"][12]
-    assert 2 * used.max() <= capacity < 2.2 * used.max()
+    assert 3 * used.max() <= capacity < 3.3 * used.max()
     usual = np.quantile(relative_errors(bodies, found), 0.99)
     last[:] = np.random.default_rng(1).permutation(last) / 1e3
     prepared.launch()
     assert capacity < 2.2 * used[0] <= 2.2 * capacity
-    assert 1.99 * used[1] <= capacity
+    assert 2.9 * used[1] <= capacity
     again = np.quantile(relative_errors(bodies, prepared.accelerations[:, :3]), 0.99)
     assert 0.7 * usual < again < 1.5 * usual
+
+
+def test_bodies_that_move_a_little_need_no_second_pass(run, monkeypatch):
+    """Their lists are a little longer than those that the room was made for."""
+    leave_little_room(monkeypatch)
+    bodies = generators.plummer(900, 3, EPS)
+    prepared, _ = run(bodies, order=3, part=0.001)
+    used, _ = used_and_room()
+    before = int(used[0])
+    longer = 0
+    for _ in range(4):
+        prepared.bodies[:, :3] *= np.random.default_rng(4).uniform(0.99, 1.01, (900, 3))
+        prepared.launch()
+        longer += used[0] > before
+        assert used[1] == 0
+    assert longer
 
 
 @pytest.mark.parametrize("graph", [0, 1])

@@ -35,6 +35,8 @@ OPENINGS = ("geometric", "acceleration")
 
 BLOCKS = 16
 """Blocks per multiprocessor of the kernels that have a warp for a cell, at most."""
+WALKING = 4
+"""Those of the walk, which mostly ends at once: more would take longer for that."""
 
 
 def multipole_rows(order):
@@ -119,9 +121,8 @@ def prepare(gpu, bodies, *, theta, order, opening, part, leaf_size, p, curve, bi
     lists = pair_lists.PairLists(gpu, has.capacity, n)
     most = BLOCKS * gpu.multiprocessors
     warps = p // 32
-    cells, threads, walks = (
-        min(most, -(-length // each)) for length, each in ((has.capacity, warps), (has.capacity, p), (n, p))
-    )
+    cells, threads = min(most, -(-has.capacity // warps)), min(most, -(-has.capacity // p))
+    walks = min(WALKING * gpu.multiprocessors, -(-n // p))
     # 8^level cells at most, of which each warp takes one, as long as the device has room for them.
     of_levels = [min(cells, -(-(8**level) // warps)) for level in range(tree.levels + 1)]
     eps2, theta2, judged_part = gpu.real(bodies.eps**2), gpu.real(theta**2), gpu.real(part)

@@ -5,7 +5,7 @@ import numpy as np
 PER_BODY = 64
 LEAST = 1 << 16
 """Entries for which there is room at first: so many for each body, and so many more."""
-MARGIN = 2
+MARGIN = 3
 """How many times as much room there is as the first evaluations took. A first pass may take half of it."""
 MOST = (1 << 31) - 1
 """Entries for which there is room at most, 8 GB; where lists are longer, bodies walk the tree without any."""
