@@ -860,7 +860,7 @@ def test_a_call_says_on_request_what_it_used(tmp_path):
     assert "; 20 compared bodies: largest error " in str(choice)
     assert (choice.sampled_rows, choice.refuted) == (20, ())
     assert choice.sampled_error == pytest.approx(errors_of(result, position, mass, "float64").error_max, rel=1e-3)
-    assert list(choice.milliseconds) == ["choosing", "copying to the device", "evaluation", "check", "copying back"]
+    assert list(choice.milliseconds) == ["choosing", "copying the bodies", "evaluation", "check", "copying back"]
     assert all(f"{part} {milliseconds:.3g} ms" in str(choice) for part, milliseconds in choice.milliseconds.items())
     assert module.last_force() is choice
     result, choice = force(position, mass, position[:3], eps2=EPS2, toolkit="cpu", return_choice=True)

@@ -227,7 +227,7 @@ def test_what_is_converted_on_the_device_is_what_the_host_makes_of_it(name, kind
         monkeypatch.setattr(module, "FEW", few)
         result, used = force(position, mass, **options)
         results.append((result, used.result_dtype, used.in_float64))
-        assert (next(iter(used.milliseconds)) == "copying to the device") == (few < n)
+        assert (next(iter(used.milliseconds)) == "copying the bodies") == (few < n)
     assert_array_equal(*seen)
     assert_array_equal(results[0][0], results[1][0])
     assert results[0][1:] == results[1][1:]
@@ -362,7 +362,7 @@ def test_a_sample_is_compared_on_the_device(n, few, factor, queued, monkeypatch)
         assert (used.sampled_rows, len(launched)) == (n, 1)
         assert used.sampled_error == pytest.approx(1e-3, rel=0.02)
         assert errors.error_median == pytest.approx(1e-3, rel=0.02)
-        parts = ["copying to the device", "choosing", "preparing", "evaluation", "copying back", "check"]
+        parts = ["copying the bodies", "choosing", "preparing", "evaluation", "copying back", "check"]
         assert list(used.milliseconds) == parts
     assert not toolkit.work
 

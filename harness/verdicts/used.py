@@ -12,7 +12,7 @@ from gravbench.model.variant import AxisValue, Dtype
 from gravbench.verdicts.fastest import Choice, Measured
 from gravbench.verdicts.promise import Sample
 
-CHOOSING, PREPARING, COPYING_THERE = "choosing", "preparing", "copying to the device"
+CHOOSING, PREPARING, COPYING_THERE = "choosing", "preparing", "copying the bodies"
 EVALUATION, QUEUEING, CHECK, COPYING_BACK = "evaluation", "queueing", "check", "copying back"
 
 
@@ -56,7 +56,7 @@ class Used:
     error at the ``quantile``. ``refuted`` names the choices whose samples had larger errors than the call accepts.
 
     ``milliseconds`` are those of each part of the call, of all its choices together: choosing (with what the host finds
-    of the bodies), preparing (at a first call), copying to the device (of many bodies before they are known, with what
+    of the bodies), preparing (at a first call), copying the bodies (of many bodies before they are known, with what
     the device finds of them), evaluation (of few bodies on CuPy with their way back), check (what it takes longer than
     what is done beside it) and copying back. What was launched for CuPy arrays and not waited for is queueing.
     """
