@@ -60,7 +60,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/buffers.py": "4ffb62aa",
         "toolkits/cpu.py": "c9c6c53d",
         "toolkits/cuda.py": "8488b5df",
-        "toolkits/cupy.py": "8939daec",
+        "toolkits/cupy.py": "b9b9e20a",
         "toolkits/cute.py": "cbecbe1d",
         "toolkits/cutile.py": "3fe9ae55",
         "toolkits/device_sums.py": "9674d114",

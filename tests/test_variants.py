@@ -307,7 +307,7 @@ def check_ptx(variant, ptx, dtype, stem):
         # What only clears or adds up has a name of its own.
         # Several GPUs may share the work of another variant's kernel, and one may be compiled in another way.
         alone = variant.name.removesuffix("_gpus").removesuffix("_half")
-        pulls = stem in (variant.name, alone, *(f"{variant.name}_{part}" for part in ("kernel", "far")))
+        pulls = stem in (variant.name, alone, *(f"{variant.name}_{part}" for part in ("kernel", "far", "walk")))
         assert ("rsqrt.approx.ftz.f32" in ptx) == pulls
 
 
