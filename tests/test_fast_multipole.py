@@ -266,7 +266,13 @@ def without_lists(run, monkeypatch, bodies, axes):
 
 
 @pytest.mark.parametrize(
-    "axes", [{"order": 3, "opening": "geometric"}, {"order": 4, "part": 0.001}, {"order": 5, "p": 64}], ids=str
+    "axes",
+    [
+        {"order": 3, "opening": "geometric"},
+        pytest.param({"order": 4, "part": 0.001}, marks=pytest.mark.slow),
+        pytest.param({"order": 5, "p": 64}, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_bodies_walk_the_tree_where_lists_have_no_room(run, monkeypatch, axes):
     bodies = generators.plummer(1500, 3, EPS)
@@ -319,13 +325,13 @@ def test_lists_by_accelerations_of_other_bodies_do_not_outgrow_their_room(run, m
 def test_bodies_that_move_a_little_need_no_second_pass(run, monkeypatch):
     """Their lists are a little longer than those that the room was made for."""
     leave_little_room(monkeypatch)
-    bodies = generators.plummer(900, 3, EPS)
+    bodies = generators.plummer(500, 3, EPS)
     prepared, _ = run(bodies, order=3, part=0.001)
     used, _ = used_and_room()
     before = int(used[0])
     longer = 0
     for _ in range(4):
-        prepared.bodies[:, :3] *= np.random.default_rng(4).uniform(0.99, 1.01, (900, 3))
+        prepared.bodies[:, :3] *= np.random.default_rng(4).uniform(0.99, 1.01, (bodies.n, 3))
         prepared.launch()
         longer += used[0] > before
         assert used[1] == 0
@@ -383,12 +389,12 @@ class Short(Noting):
         return super().device_array(shape, dtype)
 
 
-@pytest.mark.parametrize(("part", "fits"), [(1.5, True), (0.5, False)])
+@pytest.mark.parametrize(("part", "fits"), [pytest.param(1.5, True, marks=pytest.mark.slow), (0.5, False)])
 def test_lists_have_as_much_room_as_the_device_has_memory(run, libraries, monkeypatch, part, fits):
     bodies = generators.plummer(1000, 3, EPS)
     axes = {"order": 3, "part": 0.001, "theta": 1.0}
     _, usual = run(bodies, **axes)
-    needed = int(Noting.arguments["fast_multipole"][9].max())
+    needed = int(used_and_room()[0].max())
     leave_little_room(monkeypatch)
     monkeypatch.setattr(Short, "most", 4 * part * needed)
     toolkit = Short(VARIANT, "float32", libraries)
