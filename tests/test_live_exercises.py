@@ -129,7 +129,7 @@ def test_a_mistake_gets_its_diagnosis_and_the_page_lives(opened, path):
     assert answer["sentence"].startswith(("Wrong because ", "Right, but "))
     # One of several, where what lies beyond the end of an array decides.
     expected = re.findall(r"^# expected: (.*)$", text, re.MULTILINE)
-    assert any(one in answer["sentence"] for one in expected)
+    assert any(one in answer["sentence"] for one in expected), answer["sentence"]
     if line := re.search(r"^Wrong because line (\d+)", answer["sentence"]):
         assert int(line[1]) - 1 in answer["wrong"]
     assert opened.idle()
