@@ -176,6 +176,7 @@ in_process(lambda _: pull("cpu"))
     assert printed(tmp_path, text, layer="workqueue") == f"child {SHAPE}\n"
 
 
+@pytest.mark.slow
 def test_a_fork_is_next_while_another_thread_computes_again_and_again(tmp_path):
     text = """
 from gravbench.model.fork_lock import ForkLock

@@ -276,6 +276,7 @@ def test_on_a_gpu_a_submission_is_timed_beside_its_rung(card):
 
 
 @graded
+@pytest.mark.slow
 def test_what_is_wrong_only_while_it_is_timed_is_wrong(card):
     right = checked("threads", exercise("threads").solution())
     begin = "static int threads_so_far; const bool is_late = threads_so_far++ > 9000;\n    const int i ="

@@ -100,6 +100,7 @@ def checked(opened, name, text):
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [marked(name) for name in IN_WGSL])
 def test_a_skeleton_fails_and_our_solution_passes(opened, name):
     of_name = exercise(name)

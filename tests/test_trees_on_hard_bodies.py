@@ -42,7 +42,16 @@ def errors_of(bodies, found):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", HARD)
-@pytest.mark.parametrize(("n", "eps"), [(1, 0.05), (2, 0.05), (31, 0.05), (129, 0.05), (129, 1e-3)])
+@pytest.mark.parametrize(
+    ("n", "eps"),
+    [
+        (1, 0.05),
+        (2, 0.05),
+        pytest.param(31, 0.05, marks=pytest.mark.slow),
+        pytest.param(129, 0.05, marks=pytest.mark.slow),
+        (129, 1e-3),
+    ],
+)
 def test_where_every_cell_is_opened_they_are_the_direct_sum(accelerations, variant, name, n, eps):
     bodies = generate(SMALL.get(name, name), n, 3, eps)
     _, found = accelerations(variant, bodies, theta=0)
