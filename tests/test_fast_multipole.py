@@ -254,14 +254,14 @@ def test_lists_without_room_get_room(run, monkeypatch):
     assert Noting.arguments["fast_multipole"][15] > 400
 
 
+def leave_no_room(monkeypatch):
+    """Let lists have no room at all."""
+    monkeypatch.setattr(pair_lists.PairLists, "fit", lambda lists, _: setattr(lists, "capacity", np.int32(1)))
+
+
 def without_lists(run, monkeypatch, bodies, axes):
     """Return what was prepared without any room for lists, and the accelerations."""
-
-    def fit(lists, evaluate):
-        lists.capacity = np.int32(1)
-        evaluate()
-
-    monkeypatch.setattr(pair_lists.PairLists, "fit", fit)
+    leave_no_room(monkeypatch)
     return run(bodies, **axes)
 
 
@@ -307,7 +307,7 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
 
 
 def test_lists_by_accelerations_of_other_bodies_do_not_outgrow_their_room(run, monkeypatch):
-    """They would be many times as long, and for all pairs of bodies a launch takes minutes with 16 million of them."""
+    """They would be many times as long, and bodies that walk the tree without lists take longer."""
     leave_little_room(monkeypatch)
     bodies = generators.plummer(900, 3, EPS)
     prepared, found = run(bodies, order=3, part=0.001, theta=1.0)
