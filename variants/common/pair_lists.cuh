@@ -19,40 +19,59 @@ struct Collected {
     int entries[segment_entries + 32];
 };
 
-// Take words of the pool for what the warp has collected; return where they begin, or none where they do not fit.
-__device__ __forceinline__ int take(Used* used, long long capacity, int words) {
-    __syncwarp();
-    int begin = none;
-    if (threadIdx.x % 32 == 0) {
-        const Used taken = atomicAdd(used, static_cast<Used>(words));
-        if (taken + words <= static_cast<Used>(capacity)) begin = static_cast<int>(taken);
+// A warp's access to the pool.
+struct Pool {
+    int* entries;
+    Used* used;
+    int capacity;
+    Used taken;  // words that all warps had taken when this one last looked; 0 before
+
+    // Take words for what the warp has collected; return where they begin, or none where they do not fit.
+    __device__ __forceinline__ int take(int words) {
+        __syncwarp();
+        int begin = none;
+        if (lane_of_thread() == 0) {
+            const Used before = atomicAdd(used, static_cast<Used>(words));
+            if (before + words <= static_cast<Used>(capacity)) begin = static_cast<int>(before);
+        }
+        begin = broadcast(begin, 0);
+        taken = begin == none ? capacity : begin;
+        return begin;
     }
-    return broadcast(begin, 0);
-}
+
+    // Look how much is taken where this warp has taken nothing yet: all warps add to one word, which is slow to read.
+    __device__ __forceinline__ void look() {
+        if (taken == 0) taken = __ldcg(used);
+    }
+
+    // Tell whether half of the room is left. Lists by theta alone seldom take more than that.
+    __device__ __forceinline__ bool has_room() const {
+        return 2 * taken < static_cast<Used>(capacity);
+    }
+};
 
 // Write a segment where room was taken for it, before `next`; move `begin` behind it. Return the list's new head.
-__device__ __forceinline__ int write_segment(int* pool, int& begin, const Collected& list, int count, int next) {
+__device__ __forceinline__ int write_segment(int* entries, int& begin, const Collected& list, int count, int next) {
     if (begin == none || count == 0) return next;
     const int lane = threadIdx.x % 32, segment = begin;
     if (lane == 0) {
-        pool[segment] = count;
-        pool[segment + 1] = next;
+        entries[segment] = count;
+        entries[segment + 1] = next;
     }
-    for (int k = lane; k < count; k += 32) pool[segment + 2 + k] = list.entries[k];
+    for (int k = lane; k < count; k += 32) entries[segment + 2 + k] = list.entries[k];
     begin += count + 2;
     return segment;
 }
 
 // Append the nodes of those lanes that have one.
-__device__ __forceinline__ void append(Collected& list, int& count, int& head, bool has, int node, int* pool,
-                                       Used* used, long long capacity) {
+__device__ __forceinline__ void append(Collected& list, int& count, int& head, bool has, int node, Pool& pool) {
     const int lane = threadIdx.x % 32;
     const unsigned all = lanes_where(has);
     if (has) list.entries[count + rank_among(all)] = node;
     count += __popc(all);
     if (count >= segment_entries) {
-        int begin = take(used, capacity, segment_entries + 2);
-        head = write_segment(pool, begin, list, segment_entries, head);
+        int begin = pool.take(segment_entries + 2);
+        head = write_segment(pool.entries, begin, list, segment_entries, head);
         count -= segment_entries;
         int moved = 0;
         if (lane < count) moved = list.entries[segment_entries + lane];

@@ -254,32 +254,20 @@ struct Judge {
     }
 };
 
-// Where the lists of the cells are, and how much room there is.
-struct Pool {
-    int* entries;
-    Used* used;
-    int capacity;
-};
-
-// Tell whether half of the room is left. Lists by theta alone seldom take more than that.
-__device__ __forceinline__ bool is_room_left(const Pool& pool, Used taken) {
-    return 2 * taken < static_cast<Used>(pool.capacity);
-}
-
 // The lists of a target: their heads, and how many entries of each are still in shared memory.
 struct Lists {
     Heads heads;
     int far, near, rest, seen;
 
     // Take room for all that is left at once, as all warps have to wait for each other there, and write it.
-    __device__ __forceinline__ void finish(const WarpRoom& room, const Pool& pool) {
+    __device__ __forceinline__ void finish(const WarpRoom& room, Pool& pool) {
         int words = 0;
         words += far > 0 ? far + 2 : 0;
         words += near > 0 ? near + 2 : 0;
         words += rest > 0 ? rest + 2 : 0;
         words += seen > 0 ? seen + 2 : 0;
         if (words == 0) return;
-        int begin = take(pool.used, pool.capacity, words);
+        int begin = pool.take(words);
         heads.far = write_segment(pool.entries, begin, room.far, far, heads.far);
         heads.near = write_segment(pool.entries, begin, room.near, near, heads.near);
         heads.rest = write_segment(pool.entries, begin, room.rest, rest, heads.rest);
@@ -345,7 +333,7 @@ struct Compared {
 
 // Compare a target with the source that each lane has, if that is `valid`: put it on one of the lists, or its children
 // among what is looked at next.
-__device__ __forceinline__ void compare(Lists& lists, int& top, WarpRoom& room, const Pool& pool, const Judge& judge,
+__device__ __forceinline__ void compare(Lists& lists, int& top, WarpRoom& room, Pool& pool, const Judge& judge,
                                         const Compared& target, const Compared& source, bool valid,
                                         const Body* __restrict__ sorted) {
     const Link &own = target.link, &other = source.link;
@@ -363,12 +351,11 @@ __device__ __forceinline__ void compare(Lists& lists, int& top, WarpRoom& room, 
     const bool is_near = valid && leaf && other_leaf && !is_far && !is_seen;
     const bool open = valid && !is_far && !is_seen && !is_near;
     const bool divided = open && !other_leaf && (leaf || other.reach >= own.reach);
-    int* const entries = pool.entries;
     const int node = source.node;
-    append(room.far, lists.far, lists.heads.far, is_far, node, entries, pool.used, pool.capacity);
-    append(room.near, lists.near, lists.heads.near, is_near, node, entries, pool.used, pool.capacity);
-    append(room.rest, lists.rest, lists.heads.rest, open && !divided, node, entries, pool.used, pool.capacity);
-    append(room.seen, lists.seen, lists.heads.seen, is_seen, node, entries, pool.used, pool.capacity);
+    append(room.far, lists.far, lists.heads.far, is_far, node, pool);
+    append(room.near, lists.near, lists.heads.near, is_near, node, pool);
+    append(room.rest, lists.rest, lists.heads.rest, open && !divided, node, pool);
+    append(room.seen, lists.seen, lists.heads.seen, is_seen, node, pool);
     room.stack.push(top, divided, other.begin, other.count);
     __syncwarp();
 }
@@ -377,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(P)
     fast_multipole_pairs(const Body* __restrict__ sorted, const Body* __restrict__ centres,
                          const Link* __restrict__ links, const Bound* __restrict__ bounds,
                          const int* __restrict__ totals, const Cube* __restrict__ cube, const real* __restrict__ sizes,
-                         const real* __restrict__ least, Heads* __restrict__ heads, int* __restrict__ pool,
+                         const real* __restrict__ least, Heads* __restrict__ heads, int* __restrict__ entries,
                          Used* __restrict__ used, int capacity, int pool_capacity, int level, real eps2, real theta2,
                          real part, int* again, int pass) {
     if (pass > 0 && *again == 0) return;
@@ -388,25 +375,23 @@ extern "C" __global__ void __launch_bounds__(P)
     if (!find_level(level, totals, capacity, first, end)) return;
     if (level == 0 && blockIdx.x == 0 && threadIdx.x == 0) {
         // The candidates of the root: the root.
-        pool[0] = 1;
-        pool[1] = none;
-        pool[2] = 0;
+        entries[0] = 1;
+        entries[1] = none;
+        entries[2] = 0;
         *used = 4;
         // What a second pass took in an earlier evaluation, and what a walk met.
         for (int k = 1; pass == 0 && k < 4; ++k) used[k] = 0;
     }
     __syncwarp();
-    const Pool all_lists = {pool, used, pool_capacity};
+    Pool pool = {entries, used, pool_capacity, 0};
     const real shortest = shortest_in(*cube);
     for (int target = first + blockIdx.x * (P / 32) + threadIdx.x / 32; target < end; target += gridDim.x * (P / 32)) {
-        // On its way while the warp finds its candidates: to wait for it here takes 4 % of an evaluation of 65,536
-        // bodies.
-        const Used used_before = JUDGED && pass == 0 ? __ldcg(used) : 0;
+        if (JUDGED && pass == 0) pool.look();  // on its way while the warp finds its candidates
         const Compared own = {target, centres[target], links[target]};
         Lists lists = {{none, none, none, none}, 0, 0, 0, 0};
         int top = 0;
         Candidates candidates = {level == 0 ? 0 : heads[bounds[target].parent].rest, 0};
-        const bool judged = JUDGED && (pass > 0 || is_room_left(all_lists, used_before));
+        const bool judged = JUDGED && (pass > 0 || pool.has_room());
         const Judge judge = {judged ? part * least[target] : 0, part, eps2, theta2, shortest * shortest};
         while (true) {
             int taken;
@@ -414,13 +399,13 @@ extern "C" __global__ void __launch_bounds__(P)
                 taken = room.stack.pop(top);
             } else {
                 if (candidates.segment == none) break;
-                taken = candidates.next(pool);
+                taken = candidates.next(entries);
             }
             const int node = max(taken, 0);
             const Compared source = {node, centres[node], links[node], JUDGED ? sizes[node] : 0};
-            compare(lists, top, room, all_lists, judge, own, source, taken >= 0, sorted);
+            compare(lists, top, room, pool, judge, own, source, taken >= 0, sorted);
         }
-        lists.finish(room, all_lists);
+        lists.finish(room, pool);
         if (lane_of_thread() == 0) {
             heads[target] = lists.heads;
             if (JUDGED && !judged) *again = 1;
@@ -451,11 +436,42 @@ __device__ __forceinline__ void bring(Row* staged, const Row* __restrict__ rows,
     __syncwarp();
 }
 
+// The unit of lengths of the expansions; that of masses is the mass of all bodies.
+struct Units {
+    real unit, eps2, inverse_mass;
+
+    __device__ __forceinline__ Units(real unit, real eps2, real mass)
+        : unit(unit), eps2(eps2 * unit * unit), inverse_mass(mass > 0 ? 1 / mass : 0) {}
+
+    // Compute the derivatives of the potential of a source of this mass.
+    __device__ __forceinline__ void derivatives_at(real (&d)[derivatives_kept], const Offset& to, real mass) const {
+        derivatives(d, unit * to.x, unit * to.y, unit * to.z, eps2, mass * inverse_mass);
+    }
+};
+
 // The sources of 32 lanes, in a warp's own part of shared memory.
 struct Sources {
     Row rows[32 * pitch];
     Body centres[32];
     Rest rests[32];
+
+    // Stage each lane's node.
+    __device__ __forceinline__ void stage(const Row* __restrict__ all_rows, const Body* __restrict__ all_centres,
+                                          const Rest* __restrict__ all_rests, int node) {
+        bring(rows, all_rows, node);
+        const int lane = lane_of_thread();
+        centres[lane] = all_centres[node];
+        rests[lane] = all_rests[node];
+        __syncwarp();
+    }
+
+    // Add the pull of the node of lane k on a body, in the units of the expansions.
+    __device__ __forceinline__ void add(Sums& sums, int k, const Body& own, const Units& units) const {
+        const Body source = centres[k];
+        real d[derivatives_kept];
+        units.derivatives_at(d, way(source, rests[k], own, Rest{}), source.mass);
+        add_pull(sums, rows + k * pitch, d);
+    }
 };
 
 #endif
@@ -484,9 +500,9 @@ __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segmen
                                               const Body* __restrict__ centres, const Rest* __restrict__ rests,
                                               const Row* __restrict__ rows, const int* __restrict__ pool,
                                               const long long* __restrict__ order, Sums* __restrict__ accelerations,
-                                              real unit, real scaled_eps2, real inverse_mass, Sources& room) {
+                                              const Units& units, Sources& room) {
     const int lane = threadIdx.x % 32;
-    const real factor = centres[0].mass * unit * unit;
+    const real factor = centres[0].mass * units.unit * units.unit;
     for (int done = 0; done < leaf.count; done += 32) {
         const int count = min(32, leaf.count - done);
         const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : (count > 2 ? 4 : 2)));
@@ -498,19 +514,10 @@ __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segmen
             const int cells = pool[segment];
             for (int at = 0; at < cells; at += 32) {
                 const int node = pool[segment + 2 + min(at + lane, cells - 1)];
-                bring(room.rows, rows, node);
-                room.centres[lane] = centres[node];
-                room.rests[lane] = rests[node];
-                __syncwarp();
+                room.stage(rows, centres, rests, node);
                 const int here = min(32, cells - at);
 #pragma unroll 1
-                for (int cell = part; cell < here; cell += parts) {
-                    const Body source = room.centres[cell];
-                    real d[derivatives_kept];
-                    const Offset to = way(source, room.rests[cell], own, Rest{});
-                    derivatives(d, unit * to.x, unit * to.y, unit * to.z, scaled_eps2, source.mass * inverse_mass);
-                    add_pull(sums, room.rows + cell * pitch, d);
-                }
+                for (int cell = part; cell < here; cell += parts) room.add(sums, cell, own, units);
                 __syncwarp();
             }
         }
@@ -540,14 +547,12 @@ extern "C" __global__ void __launch_bounds__(P, held)
     __shared__ Sources rooms[P / 32];
     Sources& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32, nodes = *tree;
-    const real unit = unit_of(*cube);
-    const real scaled_eps2 = eps2 * unit * unit;
-    const real inverse_mass = centres[0].mass > 0 ? 1 / centres[0].mass : 0;
+    const Units units(unit_of(*cube), eps2, centres[0].mass);
     for (int target = blockIdx.x * (P / 32) + threadIdx.x / 32; target < nodes; target += gridDim.x * (P / 32)) {
         const Heads lists = heads[target];
         if (lists.seen != none) {
-            act_on_bodies(links[target], lists.seen, sorted, centres, rests, rows, pool, order, accelerations, unit,
-                          scaled_eps2, inverse_mass, room);
+            act_on_bodies(links[target], lists.seen, sorted, centres, rests, rows, pool, order, accelerations, units,
+                          room);
         }
         int segment = lists.far;
         if (segment == none) continue;
@@ -566,7 +571,7 @@ extern "C" __global__ void __launch_bounds__(P, held)
                 node = pool[segment + 2 + min(done + 32 + lane, count - 1)];
                 if (done + lane < count) {
                     real d[derivatives_kept];
-                    derivatives(d, unit * to.x, unit * to.y, unit * to.z, scaled_eps2, source.mass * inverse_mass);
+                    units.derivatives_at(d, to, source.mass);
                     add_far(sums, room.rows + lane * pitch, d);
                 }
                 __syncwarp();
@@ -829,7 +834,7 @@ struct WarpRoom {
 };
 
 // The error of a source that is accepted as a part of its own pull, in units of `part`. Errors of many sources partly
-// cancel: with 1,500 bodies of a Plummer sphere the 99th percentile is a fifth of that of lists.
+// cancel.
 constexpr real of_own_pull = 8;
 
 // What the kernel reads of the tree, and how it judges sources.
@@ -839,7 +844,8 @@ struct Walked {
     const Link* links;
     const Row* rows;
     const real* sizes;
-    real unit, mass, eps2, shortest2, theta2, part;
+    Units units;
+    real mass, eps2, shortest2, theta2, part;
 
     // Tell whether a source acts on all of the warp's bodies by its multipoles: where only its own size matters, as for
     // a leaf's bodies in pairs, but no acceleration is known.
@@ -855,22 +861,9 @@ struct Walked {
 // Add the pulls of the nodes of those lanes that `far` has, in the units of the expansions.
 __device__ __forceinline__ void add_nodes(Sums& sums, const Walked& walked, Sources& sources, const Body& own, int node,
                                           unsigned far) {
-    const int lane = lane_of_thread();
-    const real unit = walked.unit, scaled_eps2 = walked.eps2 * unit * unit;
-    const real inverse_mass = walked.mass > 0 ? 1 / walked.mass : 0;
-    bring(sources.rows, walked.rows, node);
-    sources.centres[lane] = walked.centres[node];
-    sources.rests[lane] = walked.rests[node];
-    __syncwarp();
+    sources.stage(walked.rows, walked.centres, walked.rests, node);
 #pragma unroll 1
-    for (unsigned left = far; left; left &= left - 1) {
-        const int k = first_of(left);
-        const Body source = sources.centres[k];
-        real d[derivatives_kept];
-        const Offset to = way(source, sources.rests[k], own, Rest{});
-        derivatives(d, unit * to.x, unit * to.y, unit * to.z, scaled_eps2, source.mass * inverse_mass);
-        add_pull(sums, sources.rows + k * pitch, d);
-    }
+    for (unsigned left = far; left; left &= left - 1) sources.add(sums, first_of(left), own, walked.units);
     __syncwarp();
 }
 
@@ -878,7 +871,7 @@ __device__ __forceinline__ void add_nodes(Sums& sums, const Walked& walked, Sour
 // Rounding errors grow with the number of terms of a sum: those of a step are summed up by themselves.
 __device__ __forceinline__ Sums walk(const Walked& walked, WarpRoom& room, const Body& own, int count, Used& bodies,
                                      Used& cells) {
-    const real factor = walked.mass * walked.unit * walked.unit;
+    const real factor = walked.mass * walked.units.unit * walked.units.unit;
     Sums sums = {};
     int top = room.stack.begin(0);
     while (top > 0) {
@@ -918,9 +911,10 @@ extern "C" __global__ void __launch_bounds__(P)
     WarpRoom& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     const real shortest = shortest_in(*cube);
-    const Walked walked = {
-        sorted, centres, rests, links, rows, sizes, unit_of(*cube), centres[0].mass, eps2, shortest * shortest,
-        theta2, part};
+    const real mass = centres[0].mass;
+    const Units units(unit_of(*cube), eps2, mass);
+    const Walked walked = {sorted, centres, rests, links, rows, sizes, units, mass, eps2, shortest * shortest,
+                           theta2, part};
     Used bodies = 0, cells = 0;
     for (int first = 32 * (blockIdx.x * (P / 32) + threadIdx.x / 32); first < n; first += 32 * gridDim.x * (P / 32)) {
         const int count = min(32, n - first), k = first + min(lane, count - 1);
