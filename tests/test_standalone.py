@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 
@@ -52,6 +53,8 @@ def test_the_file_includes_nothing_and_names_the_part_that_each_line_is_from():
     lines = standalone(VARIANTS["tensor_gpus"], GRAVITATION).splitlines()
     assert not [line for line in lines if line.startswith(("#line", "#include"))]
     assert {"// ---- body.cuh ----", "// ---- tree_box.cuh ----", "// ---- tensor.cu, continued ----"} <= set(lines)
+    named = [line for line in standalone(VARIANTS["fast_multipole"], GRAVITATION).splitlines() if "// ----" in line]
+    assert not [line for line, other in pairwise(named) if line.split()[2] == other.split()[2]], "one is named again"
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,37 @@ def test_a_shared_file_stands_in_the_place_of_the_line_that_includes_it(stem):
         compile_cuda(text, "sm_90", [])
 
 
+CONDITIONAL = """// Which line this is, whether a compiler reads the header or not.
+#ifdef ASKED
+#include "begin_of.cuh"
+static_assert(__LINE__ == 4);
+#ifdef ASKED_MORE
+static_assert(__LINE__ == 6);
+#endif
+#else
+static_assert(__LINE__ == 9);
+#if 0
+#include "begin_of.cuh"
+#elif 1 \\
+    && 1
+static_assert(__LINE__ == 14);
+#endif
+static_assert(__LINE__ == 16);
+#endif
+static_assert(__LINE__ == 18);
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-DASKED"], ["-DASKED", "-DASKED_MORE"]])
+def test_lines_keep_their_numbers_behind_a_header_that_is_left_out(tmp_path, options):
+    path = tmp_path / "own.cu"
+    path.write_text(CONDITIONAL)
+    compile_cuda(cuda_source(path, find(GRAVITY)), "compute_90", options)
+    path.write_text(CONDITIONAL.replace("== 18", "== 19"))
+    with pytest.raises(AssertionError, match=r"own\.cu\(18\)"):
+        compile_cuda(cuda_source(path, find(GRAVITY)), "compute_90", options)
+
+
 def test_a_shared_file_that_is_not_included_is_not_there():
     assert "begin_of" not in discover()["tiled"].cuda_source(find(GRAVITY))
 

@@ -19,7 +19,7 @@ SELECTOR = "SELECT"
 """The constant that says which kernel of the file is compiled, where it has several: its number, from 0 on."""
 BODIES = 65536
 """For so many bodies, as a rule, a variant chooses what its axes leave to it."""
-PART = re.compile(r'^#line (\d+) "(.*)"$', re.MULTILINE)
+_PART = re.compile(r'^#line (\d+) "(.*)"\n', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def standalone(variant: Variant, interaction: Interaction) -> str:
         InputError: the variant has no CUDA C.
     """
     kernels = built_of(variant, interaction)
-    text = PART.sub(named, variant.cuda_source(interaction))
+    text = naming_parts(variant.cuda_source(interaction))
     return "\n".join([*_head(variant, kernels), *_definitions(kernels), "", text])
 
 
@@ -86,6 +86,14 @@ def _definitions(kernels: Sequence[Built]) -> list[str]:
     return [*lines, "#endif"]
 
 
-def named(line: re.Match[str]) -> str:
-    """Name the file of what follows in a comment, in the place of the ``#line`` that says it to a compiler."""
-    return f"// ---- {line[2]}{', continued' if line[1] != '1' else ''} ----"
+def naming_parts(text: str) -> str:
+    """Name the file of each part of a text in a comment, in the place of the ``#line`` that says it to a compiler."""
+    file = ""
+
+    def comment(line: re.Match[str]) -> str:
+        nonlocal file
+        begins, same = line[1] == "1", line[2] == file
+        file = line[2]
+        return "" if same else f"// ---- {file}{'' if begins else ', continued'} ----\n"
+
+    return _PART.sub(comment, text)

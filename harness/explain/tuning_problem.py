@@ -24,7 +24,7 @@ import numpy as np
 
 from gravbench.errors import InputError, listed
 from gravbench.explain.shape import shape_of
-from gravbench.explain.standalone import PART, named
+from gravbench.explain.standalone import naming_parts
 from gravbench.model import generators, interaction_files
 from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
@@ -98,7 +98,7 @@ def problem_of(runs: Sequence[Sequence[Record]], chosen: Chosen, variants: Mappi
             "Arguments": arguments,
         },
     }
-    return Problem(variant.name, specification, space.head() + PART.sub(named, text), _times(space, specification))
+    return Problem(variant.name, specification, space.head() + naming_parts(text), _times(space, specification))
 
 
 def write(problem: Problem, path: Path) -> list[Path]:

@@ -17,7 +17,7 @@ import yaml
 from numpy.typing import NDArray
 
 from gravbench.errors import InputError
-from gravbench.explain.standalone import PART
+from gravbench.explain.standalone import naming_parts
 from gravbench.judging.entry import BEGIN, END, EPS2, INPUTS, MOST_KERNELS, OUTPUTS
 from gravbench.judging.expressions import ceil_div
 from gravbench.model import generators
@@ -100,7 +100,7 @@ def exported(variant: Variant) -> str:
     axes = _chosen(variant)
     records = [_recorded(variant, axes, n) for n in SIZES]
     head = _head(variant, records)
-    text = PART.sub(lambda line: f"// ---- {line[2]} ----", variant.cuda_source(find(GRAVITY)))
+    text = naming_parts(variant.cuda_source(find(GRAVITY)))
     written = yaml.safe_dump(head, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
     settings = " ".join(f"{axis}={value}" for axis, value in axes.items())
     return f"{BEGIN}\n# {variant.name} {settings}\n{written}{END}\n// {variant.summary}\n\n{text}"

@@ -21,6 +21,7 @@ SHARED = BUILT_IN / "common"
 """What families share: its ``HEADER`` and the Numba side are those of every folder without a header of its own."""
 HEADER = "body.cuh"
 CUDA_C = ".cu"
+_DIRECTIVE = re.compile(r'\s*#\s*(\w+)\s*(?:"([^"]*)")?')
 
 
 def cuda_source(path: Path, interaction: Interaction, built_in: Path | None = None) -> str:
@@ -47,9 +48,13 @@ def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
         InputError: there is no such file.
     """
     lines = files.text(path).splitlines(keepends=True)
+    depth, within, owed = 0, False, False  # of conditions; whether they have a header in them, and one ended
     for number, line in enumerate(lines, start=1):
-        if match := re.match(r'\s*#\s*include\s*"([^"]*)"', line):
-            name = match[1]
+        word, name = match.groups() if (match := _DIRECTIVE.match(line)) else ("", None)
+        go_on = f'#line {number + 1} "{path.name}"\n'
+        depth += word.startswith("if")
+        depth -= word == "endif"
+        if word == "include" and name:
             headers = [header for header in files.listing(shared, "*.cuh") if header.name != HEADER]
             stems = [stem for stem in files.listing(path.parent, "*.cu") if beside and stem.name != path.name]
             accepted = {file.name: file for file in (*headers, *stems)}
@@ -58,7 +63,13 @@ def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
                 raise InputError(f"{path}, line {number}: no {what} file {name}; {nearest(name, sorted(accepted))}")
             whole = accepted[name] in stems
             text = _with_included(accepted[name], shared, beside=False) if whole else files.text(accepted[name])
-            lines[number - 1] = f'#line 1 "{name}"\n{text}#line {number + 1} "{path.name}"\n'
+            lines[number - 1] = f'#line 1 "{name}"\n{text}{go_on}'
+            within = depth > 0
+        owed |= within and word in ("else", "elif", "endif")
+        if owed and not line.endswith("\\\n"):
+            # A compiler that leaves the header out does not read the #line behind it.
+            lines[number - 1] = f"{line.rstrip()}\n{go_on}"
+            owed, within = False, depth > 0
     return "".join(lines)
 
 
