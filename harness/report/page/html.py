@@ -1,7 +1,7 @@
 """One page of one or several runs: a single file that asks the network for nothing, whatever is in it.
 
 Its markup is the template page.html beside this module. The style and the script, page.css and page.js, are written
-into the page, as are Vega, which draws the figures, and, compressed, the figures and the records without their samples.
+into the page, as are, compressed, Vega, which draws the figures, the figures, and the records without their samples.
 """
 
 from __future__ import annotations
@@ -184,12 +184,13 @@ class Page:
         runs, content = self._together, self._content
         cases, rows, here = content.cases, self.chosen.shown(content.records), content.here
         drawn = self._drawn
-        scripts = [_vega(), (HERE / "page.js").read_text("utf-8")]
+        vega, script = _vega(), (HERE / "page.js").read_text("utf-8")
         return _template().render(
             title=_title(runs, cases),
-            policy=POLICY.format(hashes=" ".join(map(_hash, scripts))),
+            policy=POLICY.format(hashes=" ".join(map(_hash, (script, vega)))),
             style=(HERE / "page.css").read_text("utf-8"),
-            scripts=scripts,
+            vega=vega,
+            script=script,
             summary=_summary(rows, cases, len(runs)),
             conditions=_conditions(cases),
             answers=ranking.grouped(answers(content, drawn.colours), lambda answer: answer.device),
@@ -295,7 +296,7 @@ def templates(folder: Path) -> Environment:
 @cache
 def _template() -> Template:
     made = templates(HERE)
-    made.filters.update(number=number, error=relative_error, compressed=_compressed, flat=_flat)
+    made.filters.update(number=number, error=relative_error, json=_json, compressed=_compressed, flat=_flat)
     made.globals.update(charts=charts, names=names, published=published, ranking=ranking, remarks=remarks)
     made.globals.update(rate=kinds.rate, winning=winning, sources=sources, place=_place, signs=signs)
     made.globals.update(cards=run_of.cards, ladder_part=ladder.ladder_part, source_section=values_and_claims)
@@ -316,9 +317,7 @@ def _place(figure: Figure, specs: dict[str, charts.Spec]) -> str:
 def _vega() -> str:
     import vl_convert
 
-    made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    # A script ends at the first thing that looks like its end, and a browser reads all ends of lines as one.
-    return made.replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 def _hash(script: str) -> str:
@@ -326,9 +325,12 @@ def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
-def _compressed(content: Any) -> str:
-    """Write what page.js reads: JSON, most of which repeats, compressed by zlib, in base 64."""
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+def _json(content: Any) -> str:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _compressed(text: str) -> str:
+    """Write a text as page.js reads it: compressed by zlib, in base 64."""
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 

@@ -1,9 +1,9 @@
 "use strict";
 
-// The figures and the records are in the page as html.py compresses them.
-const embedded = () => {
-  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent), (letter) => letter.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+// What is in the page as html.py compresses it.
+const embedded = (name) => {
+  const bytes = Uint8Array.from(atob(document.getElementById(name).textContent), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
 };
 const made = (tag, text, attributes = {}) => {
   const element = document.createElement(tag);
@@ -228,8 +228,9 @@ function showRecords({ count, shown, columns, hints }) {
 
 (async () => {
   try {
-    const { specs, config, records } = await embedded();
+    const { specs, config, records } = JSON.parse(await embedded("data"));
     showRecords(records);
+    document.body.append(made("script", await embedded("vega")));
     drawFigures(specs, config);
   } catch (error) {
     document.getElementById("unread").hidden = false;
