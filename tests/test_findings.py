@@ -332,7 +332,7 @@ TILED, NAIVE = "tiled cupy n=65536 p=256 unroll=32", "naive cupy n=65536"
             "compare calls it UNCLEAR",
         ),
         (
-            "A step takes 1.0 ms <!-- h200/bodin2026: time of numba_direct cpu n=1000 timed=step -->.",
+            "A step takes 1.0 ms <!-- h100/bodin2026: time of numba_direct cpu n=1000 timed=step -->.",
             "the drift of the run included, is ±",
         ),
         ("It did 25.5 <!-- published: lee2008 --> frames.", None),

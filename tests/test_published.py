@@ -967,9 +967,9 @@ def test_a_claim_is_judged_by_another_run_on_the_same_device_alone():
 @pytest.mark.parametrize(
     ("run", "claim_id", "expected"),
     [
-        ("h200/bodin2026", "warp-efficiency", "does not hold"),  # 22.4 of 32 threads
-        ("h200/bodin2026", "morton", "does not hold"),  # 25.8 of 32 threads
-        ("h200/bodin2026", "crossover", "does not hold"),
+        ("h100/bodin2026", "warp-efficiency", "does not hold"),  # 22.4 of 32 threads
+        ("h100/bodin2026", "morton", "does not hold"),  # 25.8 of 32 threads
+        ("h100/bodin2026", "crossover", "does not hold"),
         ("h100/gems3", "first-implementation", "holds"),  # 6,636 GFLOP/s
         ("h100/gems3", "unroll-gain", "does not hold"),  # a factor of 2.2
         ("h100/gems3", "unroll-further-16384", "does not hold"),  # 17 % more with 32
@@ -998,17 +998,17 @@ def test_a_claim_is_judged_by_another_run_on_the_same_device_alone():
         ("h100/lee2008", "memory_accesses_counted", "holds"),
         ("h100/lee2008", "sample_relative_to_float4", "does not hold"),  # 4.3
         ("h100/3dgep", "idle", "holds"),
-        ("h200/bodin2026", "tree-overtakes-on-the-gpu", "does not hold"),  # at 1,000 bodies, 0.34 ms against 0.05 ms
-        ("h200/bodin2026", "tree-overtakes-on-the-gpu-by-processes", "holds"),
-        ("h200/bodin2026", "figure-2-tree-cpu", "does not hold"),  # 14 ms at 10 bodies
-        ("h200/bodin2026", "figure-2-tree-gpu", "holds"),
+        ("h100/bodin2026", "tree-overtakes-on-the-gpu", "does not hold"),  # at 1,000 bodies, 0.59 ms against 0.05 ms
+        ("h100/bodin2026", "tree-overtakes-on-the-gpu-by-processes", "holds"),
+        ("h100/bodin2026", "figure-2-tree-cpu", "does not hold"),  # 13 ms at 10 bodies
+        ("h100/bodin2026", "figure-2-tree-gpu", "holds"),
         ("h100/bodin2026_direct", "figure-2-direct-cpu", "does not hold"),  # 362 ms at 1,000 bodies
         ("h100/bodin2026_direct", "figure-2-direct-gpu", "holds"),
-        ("h200/bodin2026", "slope-direct-on-the-gpu", "does not hold"),  # 1.92
-        ("h200/bodin2026", "naive-port", "does not hold"),  # 2.8 ms against 247 ms
-        ("h200/bodin2026", "transfers", "does not hold"),  # 0.12 ms
-        ("h200/bodin2026", "crossover-by-processes", "cannot be tested"),
-        ("h200/bodin2026", "top-levels-cycles", "cannot be tested"),
+        ("h100/bodin2026", "slope-direct-on-the-gpu", "does not hold"),  # 1.92
+        ("h100/bodin2026", "naive-port", "does not hold"),  # 3.4 ms against 232 ms
+        ("h100/bodin2026", "transfers", "does not hold"),  # 0.10 ms
+        ("h100/bodin2026", "crossover-by-processes", "cannot be tested"),
+        ("h100/bodin2026", "top-levels-cycles", "cannot be tested"),
         ("h100/chamomile", "speed", "holds"),
         ("h100/chamomile", "small-n", "does not hold"),  # 2,344 of 67,584 GFLOP/s
         ("h100/chamomile", "n-i-larger", "holds"),
