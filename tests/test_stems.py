@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gravbench.errors import InputError
+from gravbench.explain.source_lines import places
 from gravbench.model import generators
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.interaction_files import find
@@ -120,6 +121,17 @@ def test_lines_keep_their_numbers_behind_a_header_that_is_left_out(tmp_path, opt
     path.write_text(CONDITIONAL.replace("== 18", "== 19"))
     with pytest.raises(AssertionError, match=r"own\.cu\(18\)"):
         compile_cuda(cuda_source(path, find(GRAVITY)), "compute_90", options)
+
+
+@pytest.mark.parametrize("ending", ["\n", ""])
+def test_lines_are_those_that_end_as_a_compiler_ends_them(tmp_path, ending):
+    for name, text in {"own": "// A\f\n", "around": '// A\u2028\n#include "own.cu"\nMISTAKE'}.items():
+        (tmp_path / f"{name}.cu").write_text(f"{text}static_assert(__LINE__ == 2);{ending}" if name == "own" else text)
+    text = cuda_source(tmp_path / "around.cu", find(GRAVITY))
+    compile_cuda(text, "compute_90", ["-DMISTAKE="])
+    assert {("own.cu", 2), ("around.cu", 3)} <= places(text).lines.keys()
+    with pytest.raises(AssertionError, match=r"around\.cu\(3\)"):
+        compile_cuda(text, "compute_90", [])
 
 
 def test_a_shared_file_that_is_not_included_is_not_there():

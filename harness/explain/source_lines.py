@@ -25,7 +25,7 @@ def places(source: str) -> Places:
     """Read a text in which ``#line`` says from which file its parts are."""
     where = Places()
     file, number, depth, head, inside = "", 0, 0, "", ""
-    for row in source.splitlines():
+    for row in source.split("\n"):
         if moved := _MOVED.match(row):
             # A file begins outside of functions, whatever the branches of the preprocessor before it left open.
             if moved[2] != file:

@@ -47,11 +47,11 @@ def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
     Raises:
         InputError: there is no such file.
     """
-    lines = files.text(path).splitlines(keepends=True)
+    lines = files.text(path).split("\n")
     depth, within, owed = 0, False, False  # of conditions; whether they have a header in them, and one ended
     for number, line in enumerate(lines, start=1):
         word, name = match.groups() if (match := _DIRECTIVE.match(line)) else ("", None)
-        go_on = f'#line {number + 1} "{path.name}"\n'
+        go_on = f'#line {number + 1} "{path.name}"'
         depth += word.startswith("if")
         depth -= word == "endif"
         if word == "include" and name:
@@ -63,14 +63,14 @@ def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
                 raise InputError(f"{path}, line {number}: no {what} file {name}; {nearest(name, sorted(accepted))}")
             whole = accepted[name] in stems
             text = _with_included(accepted[name], shared, beside=False) if whole else files.text(accepted[name])
-            lines[number - 1] = f'#line 1 "{name}"\n{text}{go_on}'
+            lines[number - 1] = "\n".join([f'#line 1 "{name}"', text.removesuffix("\n"), go_on])
             within = depth > 0
         owed |= within and word in ("else", "elif", "endif")
-        if owed and not line.endswith("\\\n"):
+        if owed and not line.endswith("\\"):
             # A compiler that leaves the header out does not read the #line behind it.
-            lines[number - 1] = f"{line.rstrip()}\n{go_on}"
+            lines[number - 1] += f"\n{go_on}"
             owed, within = False, depth > 0
-    return "".join(lines)
+    return "\n".join(lines)
 
 
 JOINED = {CUDA_C: cuda_source, wgsl.SUFFIX: lambda path, interaction, _: wgsl.source(path, interaction)}
