@@ -108,8 +108,13 @@ static_assert(__LINE__ == 9);
 static_assert(__LINE__ == 14);
 #endif
 static_assert(__LINE__ == 16);
+/* Of
+#if and
+*/ #endif /* these
+are no others:
 #endif
-static_assert(__LINE__ == 18);
+*/
+static_assert(__LINE__ == 23);
 """
 
 
@@ -118,8 +123,8 @@ def test_lines_keep_their_numbers_behind_a_header_that_is_left_out(tmp_path, opt
     path = tmp_path / "own.cu"
     path.write_text(CONDITIONAL)
     compile_cuda(cuda_source(path, find(GRAVITY)), "compute_90", options)
-    path.write_text(CONDITIONAL.replace("== 18", "== 19"))
-    with pytest.raises(AssertionError, match=r"own\.cu\(18\)"):
+    path.write_text(CONDITIONAL.replace("== 23", "== 24"))
+    with pytest.raises(AssertionError, match=r"own\.cu\(23\)"):
         compile_cuda(cuda_source(path, find(GRAVITY)), "compute_90", options)
 
 

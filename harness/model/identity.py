@@ -68,6 +68,16 @@ class CodeParts:
         )
 
 
+def without_comments(text: str) -> str:
+    """Leave out the comments of CUDA C; one over several lines goes on as a line does behind a backslash."""
+
+    def left(match: re.Match[str]) -> str:
+        comment = match[0]
+        return match["kept"] or " " + "\\\n" * comment.count("\n") + "\\" * comment.endswith("\\")
+
+    return _NOT_CODE.sub(left, text)
+
+
 def cuda_lines(text: str) -> list[str]:
     """List the lines of CUDA C that are neither empty nor comments."""
     plain = _NOT_CODE.sub(lambda match: match["kept"] or " ", text)

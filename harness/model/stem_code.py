@@ -21,7 +21,8 @@ SHARED = BUILT_IN / "common"
 """What families share: its ``HEADER`` and the Numba side are those of every folder without a header of its own."""
 HEADER = "body.cuh"
 CUDA_C = ".cu"
-_DIRECTIVE = re.compile(r'\s*#\s*(\w+)\s*(?:"([^"]*)")?')
+_INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]*)"')
+_CONDITION = re.compile(r"\s*#\s*(if|el|endif)")
 
 
 def cuda_source(path: Path, interaction: Interaction, built_in: Path | None = None) -> str:
@@ -47,14 +48,15 @@ def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
     Raises:
         InputError: there is no such file.
     """
-    lines = files.text(path).split("\n")
+    original = files.text(path)
+    lines = original.split("\n")
     depth, within, owed = 0, False, False  # of conditions; whether they have a header in them, and one ended
-    for number, line in enumerate(lines, start=1):
-        word, name = match.groups() if (match := _DIRECTIVE.match(line)) else ("", None)
+    for number, line in enumerate(identity.without_comments(original).split("\n"), start=1):
+        word = match[1] if (match := _CONDITION.match(line)) else ""
         go_on = f'#line {number + 1} "{path.name}"'
-        depth += word.startswith("if")
-        depth -= word == "endif"
-        if word == "include" and name:
+        depth += (word == "if") - (word == "endif")
+        if match := _INCLUDE.match(lines[number - 1]):
+            name = match[1]
             headers = [header for header in files.listing(shared, "*.cuh") if header.name != HEADER]
             stems = [stem for stem in files.listing(path.parent, "*.cu") if beside and stem.name != path.name]
             accepted = {file.name: file for file in (*headers, *stems)}
@@ -65,7 +67,7 @@ def _with_included(path: Path, shared: Path, *, beside: bool = True) -> str:
             text = _with_included(accepted[name], shared, beside=False) if whole else files.text(accepted[name])
             lines[number - 1] = "\n".join([f'#line 1 "{name}"', text.removesuffix("\n"), go_on])
             within = depth > 0
-        owed |= within and word in ("else", "elif", "endif")
+        owed |= within and word in ("el", "endif")
         if owed and not line.endswith("\\"):
             # A compiler that leaves the header out does not read the #line behind it.
             lines[number - 1] += f"\n{go_on}"
