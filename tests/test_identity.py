@@ -58,6 +58,7 @@ CUDA = """#line 1 "body.cuh"
 #pragma unroll 4
 const char* said = "no // comment";  const int many = 1'000;  // don't
 float f(float a) { return a - SQUARE(a); }
+const char* raw = R"of(" /*)of"; float g(float a) { return a + 3; }  /* " */
 """
 
 
@@ -92,6 +93,7 @@ def test_what_the_compiler_does_not_see_of_cuda_c_changes_nothing(edit):
         ("no // comment", "no // comments"),
         ("1'000", "1'001"),
         ("#define SQUARE(x)  ", "#define SQUARE (x)  "),
+        ("a + 3", "a + 4"),
         ("float f(", "float __attribute__((noinline)) f("),
     ],
     ids=str,

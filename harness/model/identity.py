@@ -25,7 +25,10 @@ PLAIN = "PLAIN"
 """What selects the form of CUDA C for readers, where it stands beside the one that runs."""
 _NOT_CODE = re.compile(
     r"""
-    (?P<kept> "(?:\\.|[^"\\\n])*" | \b\d(?:'?[\w.])* | '(?:\\.|[^'\\\n])*' )
+    (?P<kept>
+        \b(?:u8|[uUL])?R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"
+        | "(?:\\.|[^"\\\n])*" | \b\d(?:'?[\w.])* | '(?:\\.|[^'\\\n])*'
+    )
     | //[^\n]* | /\*.*?\*/
     """,
     re.VERBOSE | re.DOTALL,
