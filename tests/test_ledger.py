@@ -354,7 +354,7 @@ def test_every_loop_of_the_registry_is_in_a_function_of_its_source():
 
 @pytest.mark.slow
 def test_a_loop_is_in_the_function_that_it_is_of_where_a_kernel_has_no_use_for_an_included_header():
-    # The far cells of a leaf and of a body; those of the walk, and bodies.
+    # Near leaves, by a block or a warp; far cells of a body and of a cell; cells and bodies of the walk.
     assert [loop.function for loop in loops_of("fast_multipole")] == [
         "add_ranges",
         "add_ranges",

@@ -66,7 +66,7 @@ def percentages(counts):
 
 KINDS = [
     ([Work.GPU], ["force"], 500),
-    ([Work.GPU], ["step"], 90),
+    ([Work.GPU], ["step"], 97),
     ([Work.BOTH], ["call", "force"], 40),
     ([Work.HOST], ["force", "step"], 35),
 ]
