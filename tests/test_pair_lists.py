@@ -14,15 +14,13 @@ KERNEL = """
 #include "pair_lists.cuh"
 
 extern "C" __global__ void takes(Used* used, int* results, int capacity, int words) {
-    Pool pool = {nullptr, used, capacity, 0};
+    const Pool pool = {nullptr, used, capacity};
     int* const row = results + 4 * threadIdx.x;
-    pool.look();
-    row[0] = pool.has_room();
+    row[0] = pool.has_room(pool.read());
     __syncwarp();
     row[1] = pool.take(words);
     row[2] = pool.take(words);
-    pool.look();
-    row[3] = pool.has_room();
+    row[3] = pool.has_room(pool.before(row[2]));
 }
 """
 MOST = 2**31 - 1

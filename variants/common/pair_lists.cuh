@@ -19,34 +19,36 @@ struct Collected {
     int entries[segment_entries + 32];
 };
 
-// A warp's access to the pool.
+// The pool, of which all warps take words.
 struct Pool {
     int* entries;
     Used* used;
     int capacity;
-    Used taken;  // words that all warps had taken when this one last looked; 0 before
 
     // Take words for what the warp has collected; return where they begin, or none where they do not fit.
-    __device__ __forceinline__ int take(int words) {
+    __device__ __forceinline__ int take(int words) const {
         __syncwarp();
         int begin = none;
         if (lane_of_thread() == 0) {
             const Used before = atomicAdd(used, static_cast<Used>(words));
             if (before + words <= static_cast<Used>(capacity)) begin = static_cast<int>(before);
         }
-        begin = broadcast(begin, 0);
-        taken = begin == none ? capacity : begin;
-        return begin;
+        return broadcast(begin, 0);
     }
 
-    // Look how much is taken where this warp has taken nothing yet: all warps add to one word, which is slow to read.
-    __device__ __forceinline__ void look() {
-        if (taken == 0) taken = __ldcg(used);
+    // Read how many words are used: slow, as all warps add to this number.
+    __device__ __forceinline__ Used read() const {
+        return __ldcg(used);
+    }
+
+    // Return how many words were used before those that begin here.
+    __device__ __forceinline__ Used before(int begin) const {
+        return begin == none ? capacity : begin;
     }
 
     // Tell whether half of the room is left. Lists by theta alone seldom take more than that.
-    __device__ __forceinline__ bool has_room() const {
-        return 2 * taken < static_cast<Used>(capacity);
+    __device__ __forceinline__ bool has_room(Used used_before) const {
+        return 2 * used_before < static_cast<Used>(capacity);
     }
 };
 
@@ -64,7 +66,7 @@ __device__ __forceinline__ int write_segment(int* entries, int& begin, const Col
 }
 
 // Append the nodes of those lanes that have one.
-__device__ __forceinline__ void append(Collected& list, int& count, int& head, bool has, int node, Pool& pool) {
+__device__ __forceinline__ void append(Collected& list, int& count, int& head, bool has, int node, const Pool& pool) {
     const int lane = threadIdx.x % 32;
     const unsigned all = lanes_where(has);
     if (has) list.entries[count + rank_among(all)] = node;

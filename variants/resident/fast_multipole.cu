@@ -259,19 +259,22 @@ struct Lists {
     Heads heads;
     int far, near, rest, seen;
 
-    // Take room for all that is left at once, as all warps have to wait for each other there, and write it.
-    __device__ __forceinline__ void finish(const WarpRoom& room, Pool& pool) {
+    // Take room for all that is left at once, as all warps have to wait for each other there, and write it. Return
+    // where it begins, none where it does not fit, or 0 where nothing is left.
+    __device__ __forceinline__ int finish(const WarpRoom& room, const Pool& pool) {
         int words = 0;
         words += far > 0 ? far + 2 : 0;
         words += near > 0 ? near + 2 : 0;
         words += rest > 0 ? rest + 2 : 0;
         words += seen > 0 ? seen + 2 : 0;
-        if (words == 0) return;
-        int begin = pool.take(words);
+        if (words == 0) return 0;
+        const int taken = pool.take(words);
+        int begin = taken;
         heads.far = write_segment(pool.entries, begin, room.far, far, heads.far);
         heads.near = write_segment(pool.entries, begin, room.near, near, heads.near);
         heads.rest = write_segment(pool.entries, begin, room.rest, rest, heads.rest);
         heads.seen = write_segment(pool.entries, begin, room.seen, seen, heads.seen);
+        return taken;
     }
 };
 
@@ -333,7 +336,7 @@ struct Compared {
 
 // Compare a target with the source that each lane has, if that is `valid`: put it on one of the lists, or its children
 // among what is looked at next.
-__device__ __forceinline__ void compare(Lists& lists, int& top, WarpRoom& room, Pool& pool, const Judge& judge,
+__device__ __forceinline__ void compare(Lists& lists, int& top, WarpRoom& room, const Pool& pool, const Judge& judge,
                                         const Compared& target, const Compared& source, bool valid,
                                         const Body* __restrict__ sorted) {
     const Link &own = target.link, &other = source.link;
@@ -383,15 +386,17 @@ extern "C" __global__ void __launch_bounds__(P)
         for (int k = 1; pass == 0 && k < 4; ++k) used[k] = 0;
     }
     __syncwarp();
-    Pool pool = {entries, used, pool_capacity, 0};
+    const Pool pool = {entries, used, pool_capacity};
+    Used used_before = 0;  // words of the pool, when this warp last read how many or took some
     const real shortest = shortest_in(*cube);
     for (int target = first + blockIdx.x * (P / 32) + threadIdx.x / 32; target < end; target += gridDim.x * (P / 32)) {
-        if (JUDGED && pass == 0) pool.look();  // on its way while the warp finds its candidates
+        // Read once, and on its way while the warp finds its candidates.
+        if (JUDGED && pass == 0 && used_before == 0) used_before = pool.read();
         const Compared own = {target, centres[target], links[target]};
         Lists lists = {{none, none, none, none}, 0, 0, 0, 0};
         int top = 0;
         Candidates candidates = {level == 0 ? 0 : heads[bounds[target].parent].rest, 0};
-        const bool judged = JUDGED && (pass > 0 || pool.has_room());
+        const bool judged = JUDGED && (pass > 0 || pool.has_room(used_before));
         const Judge judge = {judged ? part * least[target] : 0, part, eps2, theta2, shortest * shortest};
         while (true) {
             int taken;
@@ -405,7 +410,8 @@ extern "C" __global__ void __launch_bounds__(P)
             const Compared source = {node, centres[node], links[node], JUDGED ? sizes[node] : 0};
             compare(lists, top, room, pool, judge, own, source, taken >= 0, sorted);
         }
-        lists.finish(room, pool);
+        const int begin = lists.finish(room, pool);
+        if (begin != 0) used_before = pool.before(begin);
         if (lane_of_thread() == 0) {
             heads[target] = lists.heads;
             if (JUDGED && !judged) *again = 1;
@@ -436,12 +442,13 @@ __device__ __forceinline__ void bring(Row* staged, const Row* __restrict__ rows,
     __syncwarp();
 }
 
-// The unit of lengths of the expansions; that of masses is the mass of all bodies.
+// The unit of lengths of the expansions; that of masses is the mass of all bodies. `pull` takes their pulls to those of
+// bodies.
 struct Units {
-    real unit, eps2, inverse_mass;
+    real unit, eps2, inverse_mass, pull;
 
     __device__ __forceinline__ Units(real unit, real eps2, real mass)
-        : unit(unit), eps2(eps2 * unit * unit), inverse_mass(mass > 0 ? 1 / mass : 0) {}
+        : unit(unit), eps2(eps2 * unit * unit), inverse_mass(mass > 0 ? 1 / mass : 0), pull(mass * unit * unit) {}
 
     // Compute the derivatives of the potential of a source of this mass.
     __device__ __forceinline__ void derivatives_at(real (&d)[derivatives_kept], const Offset& to, real mass) const {
@@ -502,7 +509,6 @@ __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segmen
                                               const long long* __restrict__ order, Sums* __restrict__ accelerations,
                                               const Units& units, Sources& room) {
     const int lane = threadIdx.x % 32;
-    const real factor = centres[0].mass * units.unit * units.unit;
     for (int done = 0; done < leaf.count; done += 32) {
         const int count = min(32, leaf.count - done);
         const int width = count > 16 ? 32 : (count > 8 ? 16 : (count > 4 ? 8 : (count > 2 ? 4 : 2)));
@@ -525,9 +531,9 @@ __device__ __forceinline__ void act_on_bodies(const Link& leaf, int first_segmen
         sums.ay = strided_sum(sums.ay, width);
         sums.az = strided_sum(sums.az, width);
         if (part == 0 && number < count) {
-            sums.ax *= factor;
-            sums.ay *= factor;
-            sums.az *= factor;
+            sums.ax *= units.pull;
+            sums.ay *= units.pull;
+            sums.az *= units.pull;
             accelerations[order[k]] = sums;
         }
     }
@@ -845,7 +851,7 @@ struct Walked {
     const Row* rows;
     const real* sizes;
     Units units;
-    real mass, eps2, shortest2, theta2, part;
+    real eps2, shortest2, theta2, part;
 
     // Tell whether a source acts on all of the warp's bodies by its multipoles: where only its own size matters, as for
     // a leaf's bodies in pairs, but no acceleration is known.
@@ -871,7 +877,7 @@ __device__ __forceinline__ void add_nodes(Sums& sums, const Walked& walked, Sour
 // Rounding errors grow with the number of terms of a sum: those of a step are summed up by themselves.
 __device__ __forceinline__ Sums walk(const Walked& walked, WarpRoom& room, const Body& own, int count, Used& bodies,
                                      Used& cells) {
-    const real factor = walked.mass * walked.units.unit * walked.units.unit;
+    const real pull = walked.units.pull;
     Sums sums = {};
     int top = room.stack.begin(0);
     while (top > 0) {
@@ -887,9 +893,9 @@ __device__ __forceinline__ Sums walk(const Walked& walked, WarpRoom& room, const
         if (lanes_where(is_near)) {
             add_ranges(of_bodies, own, walked.sorted, room.staged, link.begin, near, 0, 1, walked.eps2);
         }
-        sums.ax += of_bodies.ax + factor * of_cells.ax;
-        sums.ay += of_bodies.ay + factor * of_cells.ay;
-        sums.az += of_bodies.az + factor * of_cells.az;
+        sums.ax += of_bodies.ax + pull * of_cells.ax;
+        sums.ay += of_bodies.ay + pull * of_cells.ay;
+        sums.az += of_bodies.az + pull * of_cells.az;
         bodies += warp_sum(near);
         cells += __popc(far);
         room.stack.push(top, taken >= 0 && !is_far && link.count < 0, link.begin, link.count);
@@ -911,10 +917,8 @@ extern "C" __global__ void __launch_bounds__(P)
     WarpRoom& room = rooms[threadIdx.x / 32];
     const int lane = threadIdx.x % 32;
     const real shortest = shortest_in(*cube);
-    const real mass = centres[0].mass;
-    const Units units(unit_of(*cube), eps2, mass);
-    const Walked walked = {sorted, centres, rests, links, rows, sizes, units, mass, eps2, shortest * shortest,
-                           theta2, part};
+    const Units units(unit_of(*cube), eps2, centres[0].mass);
+    const Walked walked = {sorted, centres, rests, links, rows, sizes, units, eps2, shortest * shortest, theta2, part};
     Used bodies = 0, cells = 0;
     for (int first = 32 * (blockIdx.x * (P / 32) + threadIdx.x / 32); first < n; first += 32 * gridDim.x * (P / 32)) {
         const int count = min(32, n - first), k = first + min(lane, count - 1);
