@@ -99,7 +99,7 @@ def entry_of(tmp_path, text, name, suffix):
     return read(path)
 
 
-def judged(entry, device, sizes=(1, 33, 129)):
+def judged(entry, device, sizes=(1, 33, 129), settings=QUICK):
     """Return what is said of an entry: of all sizes, and of what was timed after that."""
     with OnDevice(device) as launcher:
         result = judgement.judge(entry, launcher, sizes)
@@ -108,7 +108,7 @@ def judged(entry, device, sizes=(1, 33, 129)):
                 size.fault.sentence if size.fault else size.wrong for size in result.sizes if not size.right
             )
         loaded = launcher.loaded(entry)
-        timed = timing.timed(loaded, entry, 500, result.tolerance, np.random.default_rng(), settings=QUICK)
+        timed = timing.timed(loaded, entry, 500, result.tolerance, np.random.default_rng(), settings=settings)
         return timed.wrong or timed
 
 
@@ -206,7 +206,6 @@ def test_a_device_that_does_not_run_an_entry_is_named(tmp_path):
     ("wrong", "sentence"),
     [
         ("", None),
-        ("if numbers.n > 200 && kept[i + 1].w == 1 { result = kept[i + 1]; } result.w = 1;", "wrong"),
         pytest.param("bodies[0].w = 2;", "the entry changes the bodies in bodies", marks=pytest.mark.slow),
         pytest.param("if i == numbers.n - 1 { result = vec4f(); }", "compared", marks=pytest.mark.slow),
         # WGSL writes nothing beyond an array.
@@ -216,6 +215,15 @@ def test_a_device_that_does_not_run_an_entry_is_named(tmp_path):
 def test_an_entry_in_wgsl(tmp_path, adapter, wrong, sentence):
     said = judged(entry_of(tmp_path, WGSL.replace("WRONG", wrong), "sums", ".wgsl"), adapter)
     assert (said.wrong == "") if sentence is None else isinstance(said, str), said
+
+
+@pytest.mark.parametrize("sample_seconds", [1e-9, QUICK.sample_seconds])
+def test_what_a_launch_leaves_to_the_next_is_found_where_a_sample_is_one_launch_too(tmp_path, adapter, sample_seconds):
+    settings = QUICK.model_copy(update={"sample_seconds": sample_seconds})
+    left = "if numbers.n > 200 && kept[i + 1].w == 1 { result = kept[i + 1]; } result.w = 1;"
+    said = judged(entry_of(tmp_path, WGSL.replace("WRONG", left), "leaves", ".wgsl"), adapter, settings=settings)
+    assert isinstance(said, str), said
+    assert "right before it was timed, but wrong while it was" in said
 
 
 def test_a_text_that_is_no_wgsl_is_refused_by_its_line(tmp_path, adapter):

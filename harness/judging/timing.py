@@ -40,7 +40,7 @@ MOST_TIMED = 1 << 22
 FEWEST_SETS, MOST_SETS = 2, 512
 """Of bodies in a batch."""
 JUDGED = 4
-"""Launches of a size that are judged while it is timed, beside the first."""
+"""Launches of a size that are judged while it is timed, beside those at the end."""
 SHORTEST_HOLD = 200
 """Microseconds for which the device waits for a batch at first."""
 MORE, SLACK = 1.5, 0.01
@@ -112,7 +112,7 @@ def timed(
         measurement = protocol.measure(
             batches, lambda: None, settings, read, kernels, batches.look, least_seconds=batches.least_seconds
         )
-        batches.judge_last()
+        batches.judge_following()
     except FaultError as error:
         return Timed(n, None, error.fault.sentence)
     seconds = measurement.median_seconds or math.inf
@@ -178,17 +178,30 @@ class Batches:
     def look(self, samples: int) -> bool:
         """Judge a launch of the last batch, for some of them; return whether it was done."""
         if self._arrays and self.judged < JUDGED and self.generator.random() < 1 / (1 + samples / 4):
-            self.judge_last()
+            self.judge_any()
             return True
         return False
 
-    def judge_last(self) -> None:
-        """Judge a launch of the last batch, and its bodies.
+    def judge_following(self) -> None:
+        """Judge a launch of the last batch, and one that certainly follows another, which may have left it something.
+
+        Raises:
+            FaultError: one is wrong, or wrote where it must not.
+        """
+        self.judge_any()
+        if len(self._sets) < FEWEST_SETS:
+            self.time(lambda: None, FEWEST_SETS, lambda: None)
+        self._judge(len(self._sets) - 1)
+
+    def judge_any(self) -> None:
+        """Judge a launch of the last batch that nobody can foresee, and its bodies.
 
         Raises:
             FaultError: it is wrong, or wrote where it must not.
         """
-        turn = int(self.generator.integers(len(self._sets)))
+        self._judge(int(self.generator.integers(len(self._sets))))
+
+    def _judge(self, turn: int) -> None:
         inputs, outputs = (
             [suffixed(name, turn) for name in names] for names in (self.entry.inputs, self.entry.outputs)
         )
