@@ -18,24 +18,27 @@ from gravbench.model.statistics import ends
 from gravbench.sharing import bundle, redaction, writing
 from gravbench.sharing.bundle import CRATE, FACTS, OUTSIDE, TREE, Facts
 
-CPU, FAILURES, LONG = "h200/fastest_cpu", "h200/arena-peers-small", "h200/large-second"
-ENERGY = "h200/fastest-large"
-"""Packaged runs: with its plan, case by case; with invalid results; with cases of seconds; with energies."""
+CPU, FAILURES = "h200/fastest_cpu", "h200/arena-peers-small"
+"""Packaged runs: with its plan, case by case; with invalid results."""
 FOLDER = tempfile.TemporaryDirectory()
 
 
-def run_of_naive():
-    """Make a run of the part of the ladder whose kernel is here, and return its folder."""
-    ladder, run = ROOT / "reports" / "h100" / "ladder", Path(FOLDER.name) / "naive"
-    run.mkdir()
-    lines = (ladder / RECORDS).read_text("utf-8").splitlines(keepends=True)
-    fitting = [line for line in lines if '"variant":"naive"' in line and json.loads(line)["n"] in (65536, 262144)]
-    (run / RECORDS).write_text("".join(fitting), "utf-8")
-    (run / ENVIRONMENT).write_bytes((ladder / ENVIRONMENT).read_bytes())
-    return str(run)
+def part_of(name, variant, sizes=()):
+    """Make a run of what a packaged run has of a variant, of some numbers of bodies or all, and return its folder."""
+    whole, part = ROOT / "reports" / name, Path(FOLDER.name) / variant
+    part.mkdir()
+    lines = (whole / RECORDS).read_text("utf-8").splitlines(keepends=True)
+    fitting = [line for line in lines if f'"variant":"{variant}"' in line]
+    wanted = [line for line in fitting if not sizes or json.loads(line)["n"] in sizes]
+    (part / RECORDS).write_text("".join(wanted), "utf-8")
+    (part / ENVIRONMENT).write_bytes((whole / ENVIRONMENT).read_bytes())
+    return str(part)
 
 
-GPU = run_of_naive()
+GPU = part_of("h100/ladder", "naive", sizes=(65536, 262144))
+LONG = part_of("h100/fastest", "float64_sums")
+ENERGY = part_of("h100/fastest", "tensor_half")
+"""Parts of packaged runs: with a kernel of this checkout; with cases of seconds; with the energy of one case."""
 SOURCE = "code/naive-pycuda-gravity/kernel.cu"
 CUBE, SQUARE = "inverse * (inverse * inverse)", "inverse * inverse"
 

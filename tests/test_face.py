@@ -376,7 +376,7 @@ def test_the_schema_takes_every_packaged_configuration_and_refuses_mistakes():
         (["list", "numba_s"], {"numba_symmetric"}),
         (["run", "qui"], {"quick"}),
         (["check", "bodin2026_"], {"bodin2026_accuracy", "bodin2026_direct"}),
-        (["report", "h200/lar"], {"h200/large-first", "h200/large-second"}),
+        (["report", "h100/lee"], {"h100/lee2008", "h100/lee2008_last"}),
         (["compare", "h100/gem"], {"h100/gems3"}),
         (["report", "h100/gems3", "--published", "lee"], {"lee2008"}),
         (["run", "quick", "--toolkit", "py"], {"pycuda"}),

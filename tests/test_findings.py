@@ -316,7 +316,7 @@ TILED, NAIVE = "tiled cupy n=65536 p=256 unroll=32", "naive cupy n=65536"
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        (f"It is 9.99 <!-- h200/peers: speed of {TILED} / {NAIVE} --> times as fast.", "the records say 1.8"),
+        (f"It is 9.99 <!-- h100/ladder: speed of {TILED} / {NAIVE} --> times as fast.", "the records say 1.8"),
         (f"It is 0.54 <!-- h100/ladder: speed of {TILED} / {NAIVE} --> times as fast.", "compare calls it FASTER"),
         (f"It is slower <!-- h100/ladder: SLOWER: {TILED} / {NAIVE} -->.", "compare calls it FASTER"),
         (f"It does 1e9 <!-- h100/ladder: speed of {TILED} -->.", "the records say 1.8"),

@@ -27,7 +27,7 @@ from gravbench.model.variant import discover
 from gravbench.verdicts import ranking
 
 LADDER = ROOT / "reports" / "h100" / "ladder"
-LARGE = ROOT / "reports" / "h200" / "large-first"
+HEADLINE = ROOT / "reports" / "h100" / "headline"
 SPEED = "gravbench.tiled.picoseconds_per_interaction"
 TIME = "gravbench.tiled.milliseconds_per_evaluation"
 COLUMN = {"result": 0, "params": 1, "version": 2, "started_at": 3, "stats_ci_99_a": 5, "stats_ci_99_b": 6}
@@ -63,20 +63,20 @@ def repository(tmp_path, monkeypatch):
     return folder
 
 
-TEMPLATE = RecordFile(LARGE).read()[1]
+TEMPLATE = next(each for each in RecordFile(HEADLINE).read() if each.variant == "tiled" and each.n == 65536)
 
 
 def record(sha, picoseconds=0.5, **changes):
     n = changes.get("n", TEMPLATE.n)
     samples = [picoseconds * 1e-12 * n * n * (1 + 1e-4 * (k % 5 - 2)) for k in range(10)]
-    own = {"anchor": 0, "commit": sha, "samples_seconds": samples, "processes": []}
+    own = {"anchor": 0, "commit": sha, "samples_seconds": samples, "processes": [1] * 10}
     return consistent(Record(**(TEMPLATE.model_dump() | own | changes)))
 
 
 def run_of(folder, *records):
     for one in records:
         RecordFile(folder).append(one)
-    (folder / ENVIRONMENT).write_text((LARGE / ENVIRONMENT).read_text("utf-8"), "utf-8")
+    (folder / ENVIRONMENT).write_text((HEADLINE / ENVIRONMENT).read_text("utf-8"), "utf-8")
     return folder
 
 
@@ -119,14 +119,14 @@ def test_every_figure_of_a_record_arrives(repository, tmp_path):
     assert done.records == 1
     assert not done.left_out
     assert done.files[0].name.startswith(sha[:8] + "-")
-    assert done.files[0].parent.name == "NVIDIA-H200"
+    assert done.files[0].parent.name == "NVIDIA-H100-80GB-HBM3"
     content = only(tmp_path / "results")
     assert content["version"] == 2
     assert content["commit_hash"] == sha
     assert content["date"] == int(git(repository, "show", "-s", "--format=%ct", sha)) * 1000
     params = content["params"]
     assert (params["gpu"], params["driver"], params["toolkit"]) == (own.device, own.driver, own.toolkit)
-    assert (params["machine"], params["num_cpu"], params["python"]) == ("NVIDIA-H200", "16", "3.12")
+    assert (params["machine"], params["num_cpu"], params["python"]) == ("NVIDIA-H100-80GB-HBM3", "16", "3.12")
     row = content["results"][SPEED]
     assert row[COLUMN["result"]] == [pytest.approx(0.5)]
     assert row[COLUMN["params"]] == [
@@ -140,14 +140,15 @@ def test_every_figure_of_a_record_arrives(repository, tmp_path):
     listed = json.loads((tmp_path / "results" / "benchmarks.json").read_text("utf-8"))
     assert listed[SPEED]["unit"] == "ps"
     assert listed[SPEED]["params"] == row[COLUMN["params"]]
-    machine = json.loads((tmp_path / "results" / "NVIDIA-H200" / "machine.json").read_text("utf-8"))
-    assert (machine["machine"], machine["version"]) == ("NVIDIA-H200", 1)
+    machine = json.loads((tmp_path / "results" / "NVIDIA-H100-80GB-HBM3" / "machine.json").read_text("utf-8"))
+    assert (machine["machine"], machine["version"]) == ("NVIDIA-H100-80GB-HBM3", 1)
 
 
 def test_a_processor_has_no_gpu_and_few_samples_no_interval(repository, tmp_path):
     processor = {"toolkit": "cpu", "device": "A processor", "device_uuid": None, "driver": None}
     own = record(
-        commit(repository, "one"), **processor, registers=None, local_bytes=None, samples_seconds=[1.0] * 7,
+        commit(repository, "one"), **processor, registers=None, local_bytes=None,
+        samples_seconds=[1.0] * 7, processes=[1] * 7,
     )  # fmt: skip
     history.export([run_of(tmp_path / "run", own)], tmp_path / "results", "mine")
     content = only(tmp_path / "results")
@@ -184,7 +185,9 @@ def test_exporting_again_adds_and_replaces_and_loses_nothing(repository, tmp_pat
     listed = json.loads((results / "benchmarks.json").read_text("utf-8"))
     listed["other.track_it"] = {"name": "other.track_it"}
     (results / "benchmarks.json").write_text(json.dumps(listed), "utf-8")
-    (results / "NVIDIA-H200" / "machine.json").write_text('{"machine": "NVIDIA-H200", "ram": "1 TB", "version": 1}')
+    (results / "NVIDIA-H100-80GB-HBM3" / "machine.json").write_text(
+        '{"machine": "NVIDIA-H100-80GB-HBM3", "ram": "1 TB", "version": 1}'
+    )
 
     later = "2027-01-01T00:00:00+00:00"
     second = run_of(tmp_path / "second", record(sha, 0.7, n=65536, started=later), record(sha, 0.8, n=524288))
@@ -403,7 +406,7 @@ def test_what_is_exported_is_in_the_graphs(published):
 
 def test_asv_compares_two_commits(published):
     folder, shas = published
-    table = asv(folder, "compare", shas[3], shas[4], "--machine", "NVIDIA-H200")
+    table = asv(folder, "compare", shas[3], shas[4], "--machine", "NVIDIA-H100-80GB-HBM3")
     lines = {name: line for line in table.splitlines() for name in ("tiled.pico", "naive.pico") if name in line}
     assert lines["tiled.pico"].startswith("| +")
     assert lines["naive.pico"].startswith("| -")
