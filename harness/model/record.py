@@ -238,7 +238,7 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
 
     ``anchor`` counts the repetitions of the case that is measured again and again so that drift shows:
     0 for an ordinary record, 1, 2, ... for the anchor's. ``source_sha256`` is what stood for ``code_sha256`` once: a
-    hash of the bytes of files. From it ``reports/prove_sources.py`` proves which sources a record was made from.
+    hash of the bytes of files.
     """
 
     # JSON has no NaN: an error that is one is written as a string, rather than lost.
