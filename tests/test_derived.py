@@ -9,9 +9,11 @@ from conftest import ROOT, command, flat
 from gravbench import api
 from gravbench.errors import InputError
 from gravbench.model import derived
+from gravbench.model.record import Record
 from gravbench.model.runs import RECORDS, RecordFile, has_measurements
+from gravbench.model.statistics import ends
 
-H100, H200 = (ROOT / "reports" / card for card in ("h100", "h200"))
+H100 = ROOT / "reports" / "h100"
 COMMITTED = sorted(path.parent for path in (ROOT / "reports").glob(f"*/*/**/{RECORDS}"))
 
 
@@ -166,11 +168,22 @@ def test_an_error_of_zero_is_accepted_only_where_nothing_is_rounded(dtype, n, ro
 
 def test_the_interval_of_an_older_record_is_that_of_independent_samples(tmp_path):
     """Records without ``processes`` are from before samples counted as possibly dependent."""
-    lines = [json.loads(line) for line in (H200 / "peers" / RECORDS).read_text("utf-8").splitlines()]
-    older = next(one for one in lines if len(one["samples_seconds"]) == 69)
-    assert not older.get("processes")
+
+    def as_older(record):
+        record = record | {"processes": [], "method": None}
+        low, high = ends(derived.interval(Record(**record)))
+        return record | {"ci_low": low, "ci_high": high}
+
+    lines = map(json.loads, (H100 / "ladder" / RECORDS).read_text("utf-8").splitlines())
+    older = next(
+        older
+        for record in lines
+        if record["status"] == "ok" and record["toolkit"] != "cpu"
+        for older in [as_older(record)]
+        if older["ci_low"] != record["ci_low"]
+    )
     said = []
-    for number, changes in enumerate(({}, {"processes": [1] * 69}), 1):
+    for number, changes in enumerate(({}, {"processes": [1] * len(older["samples_seconds"])}), 1):
         (tmp_path / RECORDS).write_text(json.dumps(older | changes) + "\n", "utf-8")
         store = RecordFile(tmp_path)
         assert len(list(store.records(said.append))) == 2 - number
