@@ -9,9 +9,8 @@ from conftest import ROOT, command, flat
 from gravbench import api
 from gravbench.errors import InputError
 from gravbench.model import derived
-from gravbench.model.record import Record
 from gravbench.model.runs import RECORDS, RecordFile, has_measurements
-from gravbench.model.statistics import ends
+from gravbench.model.statistics import CONFIDENCE, bounds
 
 H100 = ROOT / "reports" / "h100"
 COMMITTED = sorted(path.parent for path in (ROOT / "reports").glob(f"*/*/**/{RECORDS}"))
@@ -168,22 +167,16 @@ def test_an_error_of_zero_is_accepted_only_where_nothing_is_rounded(dtype, n, ro
 
 def test_the_interval_of_an_older_record_is_that_of_independent_samples(tmp_path):
     """Records without ``processes`` are from before samples counted as possibly dependent."""
-
-    def as_older(record):
-        record = record | {"processes": [], "method": None}
-        low, high = ends(derived.interval(Record(**record)))
-        return record | {"ci_low": low, "ci_high": high}
-
-    lines = map(json.loads, (H100 / "ladder" / RECORDS).read_text("utf-8").splitlines())
-    older = next(
-        older
-        for record in lines
-        if record["status"] == "ok" and record["toolkit"] != "cpu"
-        for older in [as_older(record)]
-        if older["ci_low"] != record["ci_low"]
-    )
+    for line in (H100 / "ladder" / RECORDS).read_text("utf-8").splitlines():
+        record = json.loads(line)
+        if record["toolkit"] == "cpu" or record["status"] != "ok":
+            continue
+        low, high = bounds(record["samples_seconds"], CONFIDENCE)
+        if low != record["ci_low"]:
+            break
+    older = record | {"processes": [], "method": None, "ci_low": low, "ci_high": high}
     said = []
-    for number, changes in enumerate(({}, {"processes": [1] * len(older["samples_seconds"])}), 1):
+    for number, changes in enumerate(({}, {"processes": record["processes"]}), 1):
         (tmp_path / RECORDS).write_text(json.dumps(older | changes) + "\n", "utf-8")
         store = RecordFile(tmp_path)
         assert len(list(store.records(said.append))) == 2 - number

@@ -567,6 +567,7 @@ def test_a_stale_record_is_measured_again():
     (task,) = plan(sweep, [PROCESSOR], None, anchors=False).tasks
     good = measured(task.case, 1.0).model_copy(update=task.fingerprint.model_dump())
     stale = good.model_copy(update={"code_sha256": None, "source_sha256": "0" * 64})
+    assert stale.fingerprint["code_sha256"] == stale.source_sha256
     assert plan(sweep, [PROCESSOR], None, [good]).reused == 1
     assert plan(sweep, [PROCESSOR], None, [stale]).reused == 0
 
