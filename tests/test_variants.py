@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose
 from conftest import saying
 from direct import direct_accelerations
 from gravbench.config.load import load, packaged
+from gravbench.errors import InputError
 from gravbench.measuring.outcome import uncounted
 from gravbench.model import generators
 from gravbench.model.bodies import Bodies, flattened
@@ -62,7 +63,8 @@ def opened_for(need_toolkit):
         if toolkit == "cpu":  # once in all tests: compiling for the processor takes seconds
             opened.compile = lambda stem, **constants: compiled_for_cpu(name, dtype, stem, tuple(constants.items()))
         # CUDA C and WGSL know no layout of arrays; what Numba and XLA compile is for one.
-        return keeping_kernels(opened) if catalogue()[toolkit].cuda_c or toolkit == "wgpu" else opened
+        # A kernel of numba-cuda-mlir takes seconds to compile, and all bodies of a test have the same layout.
+        return keeping_kernels(opened) if catalogue()[toolkit].cuda_c or toolkit in ("wgpu", "mlir") else opened
 
     return opened_for
 
@@ -80,7 +82,7 @@ def accelerate(opened_for):
         variant = VARIANTS[name]
         opened = opened_for(name, toolkit, dtype)
         # A tree is exact, and to be held to the same, where it opens every cell.
-        axes = {**(SIMULATED if simulator(toolkit) else {}), "theta": 0, **axes}
+        axes = {**(SIMULATED if simulator(toolkit) else {}), **NEVER_EXACT.get(name, {"theta": 0}), **axes}
         axes = {axis: value for axis, value in axes.items() if axis in variant.axes}
         prepared = prepared_by(variant, opened, bodies, variant.adapted(variant.complete(axes), toolkit, axes))
         results = []
@@ -97,6 +99,22 @@ def accelerate(opened_for):
         return np.mean(results, axis=0)
 
     return evaluate
+
+
+NEVER_EXACT = {"jzfmm_multipoles": {"theta": 0.2, "order": 7}}
+"""Libraries that cannot be told to open every cell, where they are most accurate."""
+
+
+def errors_of_finest(name, dtype):
+    """Return what the errors may be where they are smallest: those of rounding, unless cells are never all opened."""
+    variant = VARIANTS[name]
+    finest = NEVER_EXACT.get(name)
+    return variant.accepted(dtype, variant.complete(finest)) if finest else DIRECT_SUM[dtype]
+
+
+def fewest(name):
+    """Return the number of bodies that a variant needs."""
+    return getattr(VARIANTS[name].module, "FEWEST", 1)
 
 
 def prepared_by(variant, opened, bodies, axes):
@@ -131,13 +149,15 @@ def test_agrees_with_the_float64_direct_sum(accelerate, name, toolkit):
     # The number type changes no loop: of a second one the largest size says enough, but on a GPU.
     few = sizes[-1:] if simulator(toolkit) or toolkit == "cpu" else sizes
     for dtype, n in [*product([first], sizes), *product(others, few)]:
+        if n < fewest(name):
+            continue  # refused, as the next test says
         with saying(f"{dtype}, n = {n}"):
             bodies = bodies_of(n)
             rows = np.arange(n)
             errors = reference.compare(
                 accelerate(name, toolkit, dtype, bodies), direct_accelerations(bodies, rows, dtype)
             )
-            assert reference.objection_to(errors, DIRECT_SUM[dtype]) is None
+            assert reference.objection_to(errors, errors_of_finest(name, dtype)) is None
 
 
 @every_run
@@ -147,6 +167,10 @@ def test_two_bodies_pull_as_the_closed_form_says(accelerate, name, toolkit):
     pull = 2.0 / (4.0 + EPS**2) ** 1.5
     for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
+            if (least := fewest(name)) > bodies.n:
+                with pytest.raises(InputError, match=rf"^2 bodies; accepted by .*: {least} or more$"):
+                    accelerate(name, toolkit, dtype, bodies)
+                continue
             accelerations = accelerate(name, toolkit, dtype, bodies)
             # Four roundings of float32 in a row.
             assert_allclose(accelerations, [[0, 3 * pull, 0], [0, -pull, 0]], rtol=2.5e-7, atol=0)
@@ -159,13 +183,16 @@ def test_forces_sum_to_zero(accelerate, name, toolkit):
     for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
             forces = bodies.mass[:, None] * accelerate(name, toolkit, dtype, bodies)
-            rounding = np.finfo(dtype).eps * np.abs(forces).sum()
-            assert np.abs(forces.sum(axis=0)).max() < 4 * rounding
+            rounding = 4 * np.finfo(dtype).eps
+            # Expansions keep Newton's third law but for their errors.
+            left = errors_of_finest(name, dtype).rms if name in NEVER_EXACT else 0
+            assert np.abs(forces.sum(axis=0)).max() < max(rounding, left) * np.abs(forces).sum()
 
 
 @every_run
 def test_coincident_bodies_stay_finite_and_pull_each_other_nowhere(accelerate, name, toolkit):
-    bodies = Bodies(np.ones(5), np.full((5, 3), 0.3), np.zeros((5, 3)), EPS)
+    n = max(5, fewest(name))
+    bodies = Bodies(np.ones(n), np.full((n, 3), 0.3), np.zeros((n, 3)), EPS)
     for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
             assert_allclose(accelerate(name, toolkit, dtype, bodies), 0, atol=0)
@@ -183,7 +210,8 @@ def test_a_body_without_mass_is_pulled_and_pulls_nobody(accelerate, name, toolki
     for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
             with_ghost = accelerate(name, toolkit, dtype, ghost)
-            assert_allclose(with_ghost[:40], accelerate(name, toolkit, dtype, bodies), rtol=1e-5)
+            near = 10 * errors_of_finest(name, dtype).rms if name in NEVER_EXACT else 1e-5
+            assert_allclose(with_ghost[:40], accelerate(name, toolkit, dtype, bodies), rtol=near)
             assert np.linalg.norm(with_ghost[40]) > 0
 
 

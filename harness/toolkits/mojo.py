@@ -17,7 +17,7 @@ SUFFIX = ".mojo"
 
 ENTRY = Entry(
     place=9, family="cuda", title="Mojo", module="mojo", distributions=("mojo-compiler",), extras=("mojo",),
-    companions=("max-mojo-libs", "cupy-cuda13x"), probe="mojo_tiles", suffix=SUFFIX
+    companions=("max-core", "max-mojo-libs", "cupy-cuda13x"), probe="mojo_tiles", suffix=SUFFIX
 )  # fmt: skip
 
 MAIN = """

@@ -13,20 +13,25 @@ ENTRIES = 64
 USUAL_THETA = 0.8
 FEWEST = 15
 """Bodies below which its tree has no level, and JZ-FMM 1.0 divides by zero."""
+FEW = 16_384
+"""Bodies below which each gets a place for a cell: of 1,000 in a Plummer sphere, more need one than JZ-FMM estimates."""
 
 
 def jzfmm_kernel(jzfmm, real, *, ORDER, THETA, EPS):
     """A list of interactions that outgrows its place is an error of JZ-FMM's, so it grows as theta shrinks."""
-    config = jzfmm.FMMConfig(
-        p=ORDER,
-        opening=jzfmm.OpeningByAngle(theta=THETA),
-        kernel=jzfmm.PlummerKernel(softening=EPS),
-        alloc_fac_ilist=ENTRIES * max(1.0, (USUAL_THETA / THETA) ** 3),
-    )
 
     def jzfmm_multipoles(bodies, accelerations):
         if len(bodies) < FEWEST:
             raise InputError(f"{len(bodies)} bodies; accepted by JZ-FMM: {FEWEST} or more")
+        config = jzfmm.FMMConfig(
+            p=ORDER,
+            opening=jzfmm.OpeningByAngle(theta=THETA),
+            kernel=jzfmm.PlummerKernel(softening=EPS),
+            alloc_fac_ilist=ENTRIES * max(1.0, (USUAL_THETA / THETA) ** 3),
+        )
+        if len(bodies) < FEW:
+            # JZ-FMM allocates this times two cells for each full leaf of bodies.
+            config.tree.alloc_fac_nodes = config.tree.max_leaf_size / 2
         particles = jzfmm.data.PosMass(pos=bodies[:, :3], mass=bodies[:, 3])
         return {"accelerations": jzfmm.fmm.fast_multipole_method(particles, cfg_fmm=config, G=1.0).force()}
 
@@ -37,7 +42,7 @@ def tolerance(axes):
     """An expansion leaves about theta^(order + 1) of a pull; room for its constant, and for rounding."""
     left = axes["theta"] ** (axes["order"] + 1)
     return {
-        dtype: Tolerance(max=max(2.5 * left, exact.max), rms=max(0.1 * left, exact.rms))
+        dtype: Tolerance(max=max(2.5 * left, exact.max), rms=max(0.15 * left, exact.rms))
         for dtype, exact in DIRECT_SUM.items()
     }
 
