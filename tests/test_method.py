@@ -70,7 +70,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "toolkits/interface.py": "f6c4a02e",
         "toolkits/jax.py": "2790b65f",
         "toolkits/jzfmm.py": "8e23c344",
-        "toolkits/mlir.py": "2e4f8423",
+        "toolkits/mlir.py": "13df1516",
         "toolkits/mojo.py": "c643dd11",
         "toolkits/numba.py": "02cd8b82",
         "toolkits/parts.py": "6134496c",

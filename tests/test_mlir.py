@@ -166,6 +166,12 @@ def test_a_twin_compiles_without_a_gpu_or_a_spill_and_reads_a_tile_16_bytes_at_a
     assert all(".128" in one for one in rows) == (name in ("float4", "approximate_global"))
 
 
+def test_an_interaction_of_one_sum_is_refused():
+    job = Job(VARIANTS["tiled"], "tiled", {"P": 32, "UNROLL": 8}, np.float32, find("sph_density"), 32, ())
+    with pytest.raises(InputError, match=r"^sph_density has one sum; accepted by numba-cuda-mlir 0\.6: interactions"):
+        image(job, "sm_90")
+
+
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_its_integrator_and_float64_compile(real):
     if missing := catalogue()["mlir"].missing:

@@ -195,10 +195,10 @@ def test_records_are_recompiled_whose_kernels_compile_here_to_what_the_bundle_st
 def test_a_record_is_not_recompiled_whose_kernels_were_not_chosen(tmp_path, monkeypatch):
     pytest.importorskip("cuda.bindings.nvrtc")
     run = tmp_path / "run"
-    for one in read("h200/fastest-large"):
+    for one in read("h100/fastest-large"):
         if (one.variant, one.toolkit) in (("naive", "cupy"), ("chamomile", "cupy")):
             RecordFile(run).append(one)
-    (run / ENVIRONMENT).write_text((REPORTS / "h200" / "fastest-large" / ENVIRONMENT).read_text("utf-8"), "utf-8")
+    (run / ENVIRONMENT).write_text((REPORTS / "h100" / "fastest-large" / ENVIRONMENT).read_text("utf-8"), "utf-8")
     checked = _with_one_kernel(run, tmp_path / f"some{bundle.ENDING}", monkeypatch)
     assert len(checked.bundle.facts.kernels) == 2
     assert sorted(map(checked.level, checked.records)) == ["recompiled", "recomputed"]
@@ -247,7 +247,7 @@ def test_the_site_of_bundles_in_a_browser(tmp_path):
     for run in (
         REPORTS / "h100" / "fastest-float64",
         REPORTS / "h200" / "fastest_cpu",
-        REPORTS / "h200" / "fastest-large",
+        REPORTS / "h100" / "fastest-large",
     ):
         done = CliRunner().invoke(app, ["share", str(run), "--out", str(tmp_path / f"{run.name}{bundle.ENDING}")])
         assert done.exit_code == 0, done.output

@@ -268,7 +268,7 @@ def test_nsight_compute_counted_fewer_clocks_a_second_with_matrix_products():
 
 
 def test_a_record_whose_bodies_are_not_here_has_no_model():
-    records = RecordFile(ROOT / "reports" / "h200" / "fastest-large").read(str)
+    records = RecordFile(ROOT / "reports" / "h100" / "fastest-large").read(str)
     record = next(one for one in records if one.variant == "tensor" and one.status == "ok")
     gone = record.model_copy(update={"bodies": "gone.csv", "bodies_file_sha256": "0" * 64})
     with pytest.raises(UnmodelledError, match="bodies"):

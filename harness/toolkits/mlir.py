@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gravbench.errors import InputError
+from gravbench.model.interaction import Interaction
 from gravbench.model.toolkits import Entry, versions
+from gravbench.model.variant import Kernel
 from gravbench.toolkits.interface import compiling
 from gravbench.toolkits.jobs import Image, Job
 from gravbench.toolkits.numba import NumbaToolkit
@@ -20,8 +23,17 @@ ENTRY = Entry(
 )  # fmt: skip
 
 
+def _check(interaction: Interaction) -> None:
+    """Raise an InputError for an interaction of one sum: a tuple of one number cannot be carried through a loop."""
+    if len(interaction.sums) == 1:
+        raise InputError(
+            f"{interaction.name} has one sum; accepted by numba-cuda-mlir 0.6: interactions of two sums or more"
+        )
+
+
 def image(job: Job, architecture: str) -> Image:
     """Compile a kernel for an architecture such as ``sm_90``, without a GPU."""
+    _check(job.interaction)
     from numba_cuda_mlir import cuda, tools
 
     kernel = job.source.module.mlir_kernel(cuda, job.real, job.interaction, **job.constants)
@@ -48,6 +60,10 @@ class MlirToolkit(NumbaToolkit):
 
         cuda.current_context()
         self.cuda = cuda
+
+    def build(self, stem: str, constants: dict[str, int]) -> Kernel:
+        _check(self.interaction)
+        return super().build(stem, constants)
 
     def specialized(self, dispatcher: Any, arguments: Sequence[Any]) -> Any:
         with compiling(self):
