@@ -195,22 +195,22 @@ def test_two_cases_of_a_run_are_asked_about_where_it_has_an_anchor_of_their_work
     assert pairs(name, keys) == {}
 
 
-FEW = "split_j cupy n=1024 / tiled cupy n=1024"
+FEW = "split cupy n=8192 / tiled cupy n=8192"
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        # The counters of a later day are sure that split_j is faster at another n.
-        (f"As fast <!-- h100/ladder: SAME: {FEW} -->.", "h100/counters is newer and the paragraph does not"),
+        # A later run is sure that split is as fast at another n.
+        (f"Faster <!-- h100/ladder: FASTER: {FEW} -->.", "h100/fastest is newer and the paragraph does not"),
         (
-            f"As fast <!-- h100/ladder: SAME: {FEW} -->, or faster "
-            "<!-- h100/counters: FASTER: split_j cupy n=65536 / tiled cupy n=65536 -->.",
+            f"Faster <!-- h100/ladder: FASTER: {FEW} -->, or as fast "
+            "<!-- h100/fastest: SAME: split cupy n=262144 / tiled cupy n=262144 -->.",
             None,
         ),
         (
-            "It takes 0.0071 ms <!-- h100/fastest: time of split cupy n=1024 -->.",
-            "h100/ladder is newer: 6.712e-06 instead of 7.109e-06",
+            "It is 3.16 <!-- h100/ladder: speed of split cupy n=1024 / tiled cupy n=1024 --> times as fast.",
+            "h100/fastest is newer: 3.079 instead of 3.163",
         ),
         ("It is 1.85 <!-- h200/languages: speed of tiled cupy n=65536 / naive cupy n=65536 --> times as fast.", None),
         ("Its error: 4.3e-3 <!-- h200/arena: error_p99 of resident_tree cupy n=1048576 part=0.01 moments=monopole -->",

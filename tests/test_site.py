@@ -247,7 +247,7 @@ def test_the_site_of_bundles_in_a_browser(tmp_path):
     for run in (
         REPORTS / "h100" / "fastest-float64",
         REPORTS / "h200" / "fastest_cpu",
-        REPORTS / "h100" / "fastest-large",
+        REPORTS / "h200" / "gpus",
     ):
         done = CliRunner().invoke(app, ["share", str(run), "--out", str(tmp_path / f"{run.name}{bundle.ENDING}")])
         assert done.exit_code == 0, done.output
@@ -275,7 +275,7 @@ def test_the_site_of_bundles_in_a_browser(tmp_path):
         assert _filtered(driver, "barnes_hut")
         levels = """
             const place = [...document.querySelectorAll("th")].findIndex(head => head.textContent === "checked");
-            return [...document.querySelectorAll("tr[data-bundle=fastest-large]")].map(
+            return [...document.querySelectorAll("tr[data-bundle=gpus]")].map(
                 row => row.children[place].textContent)
         """
         assert "recompiled" in driver.execute_script(levels)
