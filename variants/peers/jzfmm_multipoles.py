@@ -14,7 +14,7 @@ USUAL_THETA = 0.8
 FEWEST = 15
 """Bodies below which its tree has no level, and JZ-FMM 1.0 divides by zero."""
 FEW = 16_384
-"""Bodies below which each gets a place for a cell: of 1,000 in a Plummer sphere, more need one than JZ-FMM estimates."""
+"""Bodies below which each gets a place for a cell: of 1,000 in a Plummer sphere, more need one than it estimates."""
 
 
 def jzfmm_kernel(jzfmm, real, *, ORDER, THETA, EPS):
