@@ -539,9 +539,9 @@ def test_unchanged_code_is_not_called_slower_or_faster_between_two_cards():
     runs = [Run(name, RecordFile(ROOT / "reports" / "h100" / name).read()) for name in ("fastest", "ladder")]
     found = compare.compare_runs(*runs)
     changed = [pair.base for pair in found.pairs if pair.verdict in (Verdict.SLOWER, Verdict.FASTER)]
-    assert {(one.variant, one.n) for one in changed} == {("symmetric", 1024), ("split", 1024)}
+    assert {(one.variant, one.n) for one in changed} == {("symmetric", 1024), ("tensor", 1024)}
     assert len(changed) == 2
-    assert all(one.median_seconds < 1e-5 for one in changed)
+    assert all(one.median_seconds < 5e-5 for one in changed)
     assert found.counts[Verdict.SAME] > 10
     hybrids = [pair for pair in found.pairs if pair.base.work is Work.BOTH]
     assert hybrids
