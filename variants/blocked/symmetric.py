@@ -1,7 +1,7 @@
 """Compute each pair once and add it to both bodies with opposite signs (Newton's third law).
 
-Against register_blocked: 17 instructions per pair instead of 26. A warp keeps 32 * r bodies in registers; its partners
-travel around the warp together with their sums, which one addition per partner adds to global memory after 32 steps.
+Against register_blocked: 17 instructions per pair instead of 26. A warp keeps 32 * r bodies in registers; the sums
+of its partners travel around the warp, and one addition per partner adds them to global memory after 32 steps.
 These additions occur in any order, so two launches differ in their last bits; with deterministic 1, partial sums are
 stored and added in a fixed order instead. With equal_mass 1, a warp whose bodies all have the same mass multiplies by
 it at the end: 15 instructions per pair. There is no Numba kernel, because Numba's simulator has no shuffles.
