@@ -118,7 +118,8 @@ class FakeJzfmm:
         return SimpleNamespace(tree=SimpleNamespace(max_leaf_size=32, alloc_fac_nodes=1.2), **asked)
 
     def fast_multipole_method(self, part, cfg_fmm, G):  # noqa: N803 - its own names
-        self.asked.append((len(part.pos), part.mass.shape, G, cfg_fmm.tree.alloc_fac_nodes))
+        self.asked.append((len(part.pos), part.mass.shape, G))
+        self.places = cfg_fmm.tree.alloc_fac_nodes, cfg_fmm.alloc_fac_ilist
         inside = Bodies(part.mass, part.pos, np.zeros_like(part.pos), cfg_fmm.kernel.softening)
         forces = direct_accelerations(inside, np.arange(inside.n), "float64")
         return SimpleNamespace(force=lambda: forces)
@@ -130,7 +131,9 @@ def test_jzfmm_is_asked_for_softened_accelerations_of_bodies_where_they_lie():
     kernel = VARIANTS["jzfmm_multipoles"].module.jzfmm_kernel(library, np.float64, ORDER=5, THETA=0.4, EPS=EPS)
     rows = np.column_stack([bodies.position, bodies.mass])
     found = kernel(rows, None)
-    assert library.asked == [(20, (20,), 1.0, 16)]  # places: a cell for each body, where 16 bodies have one by default
+    assert library.asked == [(20, (20,), 1.0)]
+    # A cell for each body, where 16 have one by default, and more interactions than theta = 0.4 needs.
+    assert library.places == (16, 1024)
     expected = direct_accelerations(bodies, np.arange(20), "float64")
     np.testing.assert_allclose(found["accelerations"], expected, rtol=1e-12)
 

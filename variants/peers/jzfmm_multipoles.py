@@ -15,6 +15,8 @@ FEWEST = 15
 """Bodies below which its tree has no level, and JZ-FMM 1.0 divides by zero."""
 FEW = 16_384
 """Bodies below which each gets a place for a cell: of 1,000 in a Plummer sphere, more need one than it estimates."""
+ENTRIES_OF_FEW = 1024
+"""Places for interactions per cell that is estimated, of few bodies: their cells are all near each other."""
 
 
 def jzfmm_kernel(jzfmm, real, *, ORDER, THETA, EPS):
@@ -32,6 +34,7 @@ def jzfmm_kernel(jzfmm, real, *, ORDER, THETA, EPS):
         if len(bodies) < FEW:
             # JZ-FMM allocates this times two cells for each full leaf of bodies.
             config.tree.alloc_fac_nodes = config.tree.max_leaf_size / 2
+            config.alloc_fac_ilist = max(config.alloc_fac_ilist, ENTRIES_OF_FEW)
         particles = jzfmm.data.PosMass(pos=bodies[:, :3], mass=bodies[:, 3])
         return {"accelerations": jzfmm.fmm.fast_multipole_method(particles, cfg_fmm=config, G=1.0).force()}
 
