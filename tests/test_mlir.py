@@ -1,6 +1,7 @@
 """numba-cuda-mlir: twins of Numba's kernels, run by numba.cuda, and compiled where the package is installed."""
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -31,6 +32,8 @@ TWINS = [name for name, one in VARIANTS.items() if "mlir" in one.toolkits]
 WITHOUT = {"kahan", "register_blocked", "split_j", "barnes_hut", "barnes_hut_classic", "chamomile_call"}
 """Kernels that carry a tuple of tuples through a loop, trees, parts of which are written for LLVM, and host calls."""
 WITHOUT_TILES = {"naive", "float4", "soa_direct", "approximate_global"}
+STORES_IN_VAIN = {"tiled", "chamomile"}
+"""Kernels in which it makes stores that nothing reads, once per tile, from the bytecode of Python 3.12."""
 SMALL = {"p": 32, "q": 2, "unroll": 8, "j_bag": 64} if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else {}
 
 
@@ -156,8 +159,11 @@ def test_a_twin_compiles_without_a_gpu_or_a_spill_and_reads_a_tile_16_bytes_at_a
     opcodes = [one.opcode for one in code.instructions]
     assert any(one.startswith("MUFU.RSQ") for one in opcodes)
     assert [one for one in opcodes if one.startswith("LDL")] == []
-    # From the bytecode of Python 3.12 it makes stores that nothing reads: once per tile in tiled and chamomile.
-    assert [one for loop in innermost(code.loops()) for one in opcodes[loop] if one.startswith("STL")] == []
+    stored = [place for place, one in enumerate(opcodes) if one.startswith("STL")]
+    if name in STORES_IN_VAIN and sys.version_info >= (3, 12):
+        assert not any(place in range(loop.start, loop.stop) for place in stored for loop in innermost(code.loops()))
+    else:
+        assert stored == []
     shared = [one for one in opcodes if one.startswith(("LDS", "STS"))]
     assert (name in WITHOUT_TILES) == (not shared)
     # What split adds up is in rows of three numbers.

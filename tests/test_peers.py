@@ -138,6 +138,13 @@ def test_jzfmm_is_asked_for_softened_accelerations_of_bodies_where_they_lie():
     np.testing.assert_allclose(found["accelerations"], expected, rtol=1e-12)
 
 
+def test_jzfmm_allocates_by_itself_for_many_bodies(monkeypatch):
+    library, module = FakeJzfmm(), VARIANTS["jzfmm_multipoles"].module
+    monkeypatch.setattr(module, "FEW", 20)
+    module.jzfmm_kernel(library, np.float64, ORDER=5, THETA=0.4, EPS=EPS)(np.ones((20, 4)), None)
+    assert library.places == (1.2, pytest.approx(64 * 8))
+
+
 def test_fewer_bodies_than_jzfmm_takes_are_a_sentence():
     kernel = VARIANTS["jzfmm_multipoles"].module.jzfmm_kernel(FakeJzfmm(), np.float32, ORDER=5, THETA=0.8, EPS=EPS)
     with pytest.raises(InputError, match=r"^14 bodies; accepted by JZ-FMM: 15 or more$"):
