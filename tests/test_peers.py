@@ -146,9 +146,15 @@ def test_jzfmm_allocates_by_itself_for_many_bodies(monkeypatch):
 
 
 def test_fewer_bodies_than_jzfmm_takes_are_a_sentence():
-    kernel = VARIANTS["jzfmm_multipoles"].module.jzfmm_kernel(FakeJzfmm(), np.float32, ORDER=5, THETA=0.8, EPS=EPS)
-    with pytest.raises(InputError, match=r"^14 bodies; accepted by JZ-FMM: 15 or more$"):
-        kernel(np.zeros((14, 4)), None)
+    bodies = generators.plummer(32, 3, EPS)
+    with pytest.raises(InputError, match=r"^32 bodies; accepted by JZ-FMM: 33 or more$"):
+        VARIANTS["jzfmm_multipoles"].prepare(None, bodies, order=5, theta=0.8)
+
+
+def test_bodies_in_one_leaf_of_jzfmm_are_a_sentence():
+    bodies = Bodies(np.ones(40), np.full((40, 3), 0.3), np.zeros((40, 3)), EPS)
+    with pytest.raises(InputError, match=r"^all bodies at one place; accepted by JZ-FMM: bodies at two places"):
+        VARIANTS["jzfmm_multipoles"].prepare(None, bodies, order=5, theta=0.8)
 
 
 @pytest.mark.parametrize("theta", [0.4, 0.8])
@@ -158,7 +164,7 @@ def test_jzfmm_itself_takes_what_it_is_asked(real, order, theta):
     jzfmm, jax = library("jzfmm"), library("jax")
     jax.config.update("jax_enable_x64", real is np.float64)
     kernel = VARIANTS["jzfmm_multipoles"].module.jzfmm_kernel(jzfmm, real, ORDER=order, THETA=theta, EPS=EPS)
-    for n in (15, 16, 2000):
+    for n in (33, 2000):
         (found,) = jax.eval_shape(
             kernel, jax.ShapeDtypeStruct((n, 4), real), jax.ShapeDtypeStruct((n, 3), real)
         ).values()

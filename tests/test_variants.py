@@ -195,6 +195,10 @@ def test_coincident_bodies_stay_finite_and_pull_each_other_nowhere(accelerate, n
     bodies = Bodies(np.ones(n), np.full((n, 3), 0.3), np.zeros((n, 3)), EPS)
     for dtype in dtypes_of(name, toolkit):
         with saying(dtype):
+            if name in NEVER_EXACT:
+                with pytest.raises(InputError, match=r"^all bodies at one place; accepted by .*: bodies at two places"):
+                    accelerate(name, toolkit, dtype, bodies)
+                continue
             assert_allclose(accelerate(name, toolkit, dtype, bodies), 0, atol=0)
 
 
@@ -242,9 +246,9 @@ def test_every_axis_value_gives_the_same_accelerations(accelerate, name, toolkit
         pytest.skip("has no axes")
     n = 24 if simulator(toolkit) and {"theta", "warps"} & variant.axes.keys() else 70
     bodies = {3: bodies_of(n), 2: flattened(bodies_of(n))}
-    # An axis does not change the number type: where there is no GPU, one of them is enough.
+    # An axis does not change the number type: one is enough without a GPU, and where each kernel takes 5 s to compile.
     dtypes = dtypes_of(name, toolkit)
-    for dtype in dtypes[:1] if simulator(toolkit) or toolkit == "cpu" else dtypes:
+    for dtype in dtypes[:1] if simulator(toolkit) or toolkit in ("cpu", "mlir") else dtypes:
         expected = {dim: direct_accelerations(bodies[dim], np.arange(n), dtype) for dim in bodies}
         for axes in walked(variant, toolkit):
             if toolkit == "numba" and not simulator(toolkit) and dtype == "float64" and axes["p"] == 1024:

@@ -11,8 +11,8 @@ from gravbench.model.variant import DIRECT_SUM, InputError, Prepared, Range, Tol
 ENTRIES = 64
 """Places for interactions that JZ-FMM allocates per cell by default, at its default opening angle."""
 USUAL_THETA = 0.8
-FEWEST = 15
-"""Bodies below which its tree has no level, and JZ-FMM 1.0 divides by zero."""
+FEWEST = 33
+"""Bodies below which all are in one leaf, which has no width: the accelerations of JZ-FMM 1.0 are NaN."""
 FEW = 16_384
 """Bodies below which each gets a place for a cell: of 1,000 in a Plummer sphere, more need one than it estimates."""
 ENTRIES_OF_FEW = 1024
@@ -23,8 +23,6 @@ def jzfmm_kernel(jzfmm, real, *, ORDER, THETA, EPS):
     """A list of interactions that outgrows its place is an error of JZ-FMM's, so it grows as theta shrinks."""
 
     def jzfmm_multipoles(bodies, accelerations):
-        if len(bodies) < FEWEST:
-            raise InputError(f"{len(bodies)} bodies; accepted by JZ-FMM: {FEWEST} or more")
         config = jzfmm.FMMConfig(
             p=ORDER,
             opening=jzfmm.OpeningByAngle(theta=THETA),
@@ -42,8 +40,8 @@ def jzfmm_kernel(jzfmm, real, *, ORDER, THETA, EPS):
 
 
 def tolerance(axes):
-    """An expansion leaves about theta^(order + 1) of a pull; room for its constant, and for rounding."""
-    left = axes["theta"] ** (axes["order"] + 1)
+    """An expansion leaves about theta^(order + 1) of a potential, so theta^order of a pull; room for its constant."""
+    left = axes["theta"] ** axes["order"]
     return {
         dtype: Tolerance(max=max(2.5 * left, exact.max), rms=max(0.15 * left, exact.rms))
         for dtype, exact in DIRECT_SUM.items()
@@ -63,7 +61,14 @@ def tolerance(axes):
     tolerance=tolerance,
 )
 def prepare(gpu, bodies, *, order, theta):
-    """Rows of x, y, z and mass; JZ-FMM's positions and masses are parts of them."""
+    """Rows of x, y, z and mass; JZ-FMM's positions and masses are parts of them.
+
+    Raises InputError for bodies that JZ-FMM puts into one leaf.
+    """
+    if bodies.n < FEWEST:
+        raise InputError(f"{bodies.n} bodies; accepted by JZ-FMM: {FEWEST} or more")
+    if (bodies.position == bodies.position[0]).all():
+        raise InputError("all bodies at one place; accepted by JZ-FMM: bodies at two places or more")
     kernel = gpu.compile("jzfmm_multipoles", ORDER=order, THETA=theta, EPS=bodies.eps)
     rows = gpu.upload(gpu.interaction.rows(bodies.position, bodies.velocity, bodies.mass))
     accelerations = gpu.empty(bodies.n, 3)
