@@ -536,7 +536,6 @@ CHANGED = {
     "symmetric_gpus",
     "tensor",
     "tensor_gpus",
-    "tensor_half",
     "tiled",
 }
 """Variants edited since their records were made."""
