@@ -256,6 +256,17 @@ def test_a_pool_builds_and_goes_on_after_a_crash(tmp_path, pool_of):
     assert built(MINE) == [Built(reason="the process that compiled it has ended")], "what was built is not built again"
 
 
+def test_a_builder_that_had_nothing_to_do_for_longer_than_its_limit_goes_on(pool_of):
+    pool, built, place = pool_of(limit_seconds=60)
+    built(NAIVE)
+    (builder,) = pool._builders
+    builder.deadline = 0.0
+    pool.step(place)
+    built(CASES["tiled"])
+    assert pool._builders == [builder]
+    assert not builder.is_lost
+
+
 def test_a_build_without_an_end_is_ended(tmp_path, pool_of):
     variant_file(tmp_path, "time.sleep(100)")
     _, built, _ = pool_of(limit_seconds=3)

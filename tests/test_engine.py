@@ -63,6 +63,7 @@ class World:
         self.needs_host = set(needs_host)
         self.rounds = 0
         self.early = 0.0
+        self.imports_without_end = False
         self.sessions = []
         self.are_suspended = False
         self.are_closed = False
@@ -228,6 +229,8 @@ class Pretended:
         if self.is_suspended or self.waits_to_go_on or self.world.rounds < self.due:
             return None
         self.due = self.later()
+        if not self.is_ready and self.world.imports_without_end:
+            return None if self.job is None else self.timed_out()
         if not self.is_ready:
             self.is_ready = True
             return None
@@ -244,6 +247,10 @@ class Pretended:
         self.waits_to_go_on = stage in ANSWERED
         self.world.check()
         return stage
+
+    def timed_out(self):
+        self.is_lost, self.job = True, None
+        return Outcome("failed", "no result in time", broken=True)
 
     @property
     def ends_with(self):
@@ -286,7 +293,9 @@ def events_of(world, tasks, *, processes=None, verify_only=False, queue=None):
         patch.setattr(PretendedJudge, "world", world)
         patch.setattr(engine_module, "OutsideJudge", PretendedJudge)
         patch.setattr(engine_module, "wait", world.sleep)
-        patch.setattr(engine_module, "time", SimpleNamespace(sleep=world.sleep, time=lambda: float(world.rounds)))
+        by_rounds = lambda: float(world.rounds)  # noqa: E731
+        clocks = SimpleNamespace(sleep=world.sleep, time=by_rounds, monotonic=by_rounds)
+        patch.setattr(engine_module, "time", clocks)
         made = Engine(setup, queue, lambda task: task.case.n in world.needs_host, first_number=1, builds=world)
         for event in made.events():
             world.check()
@@ -421,6 +430,15 @@ def test_sessions_of_the_processor_are_started_together_for_several_repetitions_
     tasks = [task_of(9, PROCESSOR, anchor=number) for number in range(1, 4)]
     counts = [len(world.sessions) for _ in events_of(world, tasks, processes=2)]
     assert set(counts) == {0, 6}
+
+
+def test_a_session_of_the_processor_that_imports_without_end_costs_its_case_and_not_the_run():
+    world = World(random.Random(5))
+    world.imports_without_end = True
+    events = events_of(world, [task_of(9, PROCESSOR), task_of(8, PROCESSOR)], processes=1)
+    done = [event for event in events if isinstance(event, Done)]
+    assert [event.outcome.reason for event in done] == ["no result in time"] * 2
+    assert not world.alive
 
 
 def test_a_session_that_dies_while_it_stands_by_costs_no_case():

@@ -280,6 +280,14 @@ def test_a_crowd_is_seen_wherever_it_is_among_the_bodies(rows):
         assert kind.equal_masses != lasting
 
 
+@pytest.mark.parametrize("n", [crowds.SAMPLE + 1, 1 << 23, 1 << 25, 2**31 - 1])
+def test_no_body_is_looked_at_twice(n):
+    # One that is would be taken for two in one cell: of so many bodies, two of a sample are a crowd.
+    rows = crowds._sampled(n)
+    assert len(set(rows.tolist())) == crowds.SAMPLE
+    assert 0 <= rows[0] < rows[-1] < n
+
+
 # On a GPU
 
 

@@ -239,7 +239,8 @@ def test_a_race_never_drops_a_case_whose_median_is_within_the_threshold_of_the_b
             taken = next((n for n in range(15) if outraced(samples[:n], question.behind)), None)
             interval = median_interval(samples[:taken])
             stopped += taken is not None
-            strategy.tell(question.case, interval.median, interval, outraced=taken is not None)
+            ends = interval.low, interval.high
+            strategy.tell(question.case, interval.median, ends, outraced=taken is not None)
         kept = {one.key for one in strategy.result()[0]}
         within = {key for key, median in true.items() if median <= 1 + threshold}
         close += len(within)

@@ -36,9 +36,10 @@ def configs(incomplete: str) -> list[str]:
 def runs(incomplete: str) -> list[str]:
     """Name the runs below reports/, the newest first, folders here that hold records, and the runs of the clone."""
     from gravbench.model.run_names import names
+    from gravbench.model.runs import RECORDS
 
     runs_here, of_clone = names(newest_first=True)
-    runs_here += [str(path.parent) for path in Path().glob(f"{incomplete}*/records.jsonl") if path.parent != Path()]
+    runs_here += [str(path.parent) for path in Path().glob(f"{incomplete}*/{RECORDS}") if path.parent != Path()]
     return [name for name in [*runs_here, *of_clone] if name.startswith(incomplete)][:MOST_RUNS]
 
 

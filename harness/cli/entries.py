@@ -12,6 +12,7 @@ import typer
 from gravbench.cli import completion
 from gravbench.cli.folders import known_variants, unknown
 from gravbench.cli.options import MEASURE, AsJson, app, console, find_run, read_records, warn, working, writing
+from gravbench.cli.selecting import sizes_of
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def judge_entry(
     if entry.is_python:
         raise InputError(f"{file}: Python is neither judged nor ranked; accepted: gravbench learn check {file}")
     against = _rung(rung or entry.head.rung, "--rung" if rung else f"{file}: rung")
-    sizes = _sizes(n) if n is not None else None
+    sizes = sorted(set(sizes_of(n))) if n is not None else None
     if emulate and (ignored := [name for name, value in (("--device", device), ("--beside", beside)) if value]):
         raise InputError(f"{ignored[0]} has no meaning with --emulate; accepted: one of them")
     judged = _emulated(entry, against, sizes, seed) if emulate else _run(entry, against, sizes, seed, device, beside)
@@ -136,17 +137,19 @@ def _standings(
 ) -> tuple[dict[int, Standing], str]:
     """Place what was timed on the run that is named, or on the clone's ladders of the device; return their names."""
     from gravbench.judging.standing import Ladder
-    from gravbench.model import runs
+    from gravbench.model.runs import RECORDS
     from gravbench.model.variant import parents
+    from gravbench.packaged import runs_of_the_clone
 
     folders = [find_run(beside)] if beside else []
-    if timings and not beside:
-        folders = sorted(path.parent for path in runs.REPORTS.glob(f"*/ladder/{runs.RECORDS}"))
-    records = [record for folder in folders for record in read_records(folder)]
+    if timings and not beside and (clone := runs_of_the_clone()):
+        folders = sorted(path.parent for path in clone.glob(f"*/ladder/{RECORDS}"))
+    read = {folder: [record for record in read_records(folder) if record.device == device.name] for folder in folders}
+    records = [record for of_folder in read.values() for record in of_folder]
     ladder = Ladder(records, parents(known_variants(warn)), device.name, judged.entry, judged.tolerance)
     places = {timed.n: ladder.standing(timed.n, timed.seconds) for timed in timings if timed.seconds}
     standings = {n: place for n, place in places.items() if place}
-    name = beside or ", ".join(f"{folder.parent.name}/{folder.name}" for folder in folders)
+    name = beside or ", ".join(f"{folder.parent.name}/{folder.name}" for folder in folders if read[folder])
     return standings, name if standings else ""
 
 
@@ -155,14 +158,3 @@ def _rung(name: str | None, where: str) -> Variant | None:
     if name is not None and name not in variants:
         raise InputError(f"{where} {name} is not a variant; {unknown(name, list(variants))}")
     return variants[name] if name else None
-
-
-def _sizes(text: str) -> list[int]:
-    """Read numbers of bodies, in ascending order."""
-    from gravbench.config.override import parse
-
-    values = parse(f"n={text}").values
-    for value in values:
-        if type(value) is not int:
-            raise InputError(f"--n {text}: {value} is no whole number; accepted: whole numbers, such as 1,129,1000")
-    return sorted({value for value in values if isinstance(value, int)})

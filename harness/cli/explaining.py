@@ -12,7 +12,7 @@ import typer
 
 from gravbench.cli.axes import axes_of
 from gravbench.cli.folders import known_variants, unknown
-from gravbench.cli.options import LOOK, AsJson, app, console, find_run, read_records, warn, writing
+from gravbench.cli.options import LOOK, NOT_JUDGED, AsJson, app, console, find_run, read_records, warn, writing
 from gravbench.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gravbench.model.variant import Variant
 
 MOST_BODIES = 1 << 24
-NOT_READ = ("power_watts", "temperature_celsius")
-"""Readings of a record by which no time is explained."""
 TOOLKIT = "cupy"
 """By whose rules a value of an axis is accepted."""
 
@@ -228,7 +226,7 @@ def _show(
     architectures = list(dict.fromkeys(word.strip() for word in arch.split(",")))
     folder = find_run(run) if run else None
     ledgers = explained.explain(list(kernels), architectures, multiprocessors, mhz)
-    bars = divided(ledgers, read_records(folder, without=NOT_READ), folder, measured_in) if folder else []
+    bars = divided(ledgers, read_records(folder, without=NOT_JUDGED), folder, measured_in) if folder else []
     if as_json:
         typer.echo(json.dumps(printed.as_json(ledgers, bars), indent=2))
     elif html:

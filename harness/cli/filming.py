@@ -227,10 +227,11 @@ def _case(variant: Variant, toolkit: str, device: Device, parameters: list[str],
     from gravbench.config.numbers import number
     from gravbench.config.settings import Settings, validated
     from gravbench.measuring.step import LEAPFROG
-    from gravbench.model.case import Case
+    from gravbench.model.case import PARTS, Case
     from gravbench.model.initial_conditions import available
 
-    settings: dict[str, Any] = {"subset": "even", "seed": 1, "n": BODIES_ON_GPU if device.is_gpu else BODIES_ON_CPU}
+    settings: dict[str, Any] = {name: PARTS[name].usual for name in ("subset", "seed")}
+    settings["n"] = BODIES_ON_GPU if device.is_gpu else BODIES_ON_CPU
     for name, value in stated.items():
         if value is not None:
             given = number(value) if name == "n" else None

@@ -15,6 +15,7 @@ import typer
 from gravbench.cli import completion
 from gravbench.cli.folders import known_variants
 from gravbench.cli.options import (
+    NOT_JUDGED,
     READ,
     AsJson,
     Everything,
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from gravbench.model.record import Record
     from gravbench.model.variant import AxisValue, Variant
     from gravbench.verdicts.compare import Comparison, Run
-
-NOT_JUDGED = ("power_watts", "temperature_celsius")
-"""Readings of a record by which no verdict is decided."""
 
 
 class FailOn(StrEnum):

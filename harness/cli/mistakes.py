@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from gravbench.model.record import Record
     from gravbench.model.variant import Variant
 
-LOG = "worker.log"
-"""The file beside the records in which workers leave the tracebacks of what failed."""
 MOST_LOG = 4_000_000
 """Bytes of its end that are read."""
 MOST = 5
@@ -39,7 +37,9 @@ def mistakes(records: Iterable[Record], variants: Mapping[str, Variant], folder:
     }
     if not failed:
         return []
-    log = _end_of(folder / LOG)
+    from gravbench.measuring.runner import WORKER_LOG
+
+    log = _end_of(folder / WORKER_LOG)
     sentences = [_sentence(variants[name], reason, log) for name, reason in sorted(failed)]
     return list(dict.fromkeys(sentences))[:MOST]
 

@@ -32,6 +32,8 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 """What the parser of the command line raises; typer has no public name for it."""
 USAGE = 2
 """Exit code of a command line that cannot be understood."""
+NOT_JUDGED = ("power_watts", "temperature_celsius")
+"""Readings of a record by which no verdict is decided, and no time explained."""
 
 
 def _show_version(wanted: bool) -> None:

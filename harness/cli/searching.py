@@ -68,7 +68,7 @@ def replay(
     from gravbench.search.summary import Searched, searches_json
     from gravbench.verdicts import compare
 
-    close = _part("--within", within)
+    close = compare.threshold(within, "--within")
     limit = compare.threshold(threshold)
     if figure:
         drawing.check(figure)
@@ -115,17 +115,3 @@ def _efforts(
         except InputError as error:
             warn(str(error))
     return efforts
-
-
-def _part(option: str, text: str) -> float:
-    """Read a part as ``--threshold`` is read.
-
-    Raises:
-        InputError: it is none.
-    """
-    from gravbench.verdicts import compare
-
-    try:
-        return compare.threshold(text)
-    except InputError as error:
-        raise InputError(str(error).replace("--threshold", option, 1)) from None

@@ -46,25 +46,32 @@ def chosen(sizes: str | None, variants: Sequence[str] | None, device: str | None
     Raises:
         InputError: a number of bodies is none.
     """
-    from gravbench.config.override import parse
     from gravbench.report.chosen import Chosen
 
-    numbers: list[int] = []
-    if sizes is not None:
-        try:
-            values = parse(f"n={sizes}").values
-        except InputError as error:
-            raise InputError(str(error).replace("-p n=", "--n ", 1)) from None
-        from gravbench.config.numbers import abbreviated
+    return Chosen(tuple(sizes_of(sizes) if sizes is not None else ()), tuple(variants or ()), device)
 
-        for value in values:
-            number = abbreviated(value) if isinstance(value, str) else value
-            if isinstance(number, bool) or not isinstance(number, int):
-                raise InputError(
-                    f"--n {sizes}: {value} is not a number of bodies; accepted: whole numbers such as 65536 or 2^16"
-                )
-            numbers.append(number)
-    return Chosen(tuple(numbers), tuple(variants or ()), device)
+
+def sizes_of(text: str) -> list[int]:
+    """Read the numbers of bodies of an option ``--n``.
+
+    Raises:
+        InputError: one of them is none.
+    """
+    from gravbench.config.numbers import abbreviated
+    from gravbench.config.override import parse
+
+    try:
+        values = parse(f"n={text}").values
+    except InputError as error:
+        raise InputError(str(error).replace("-p n=", "--n ", 1)) from None
+    sizes: list[int] = []
+    for value in values:
+        size = abbreviated(value) if isinstance(value, str) else value
+        if isinstance(size, bool) or not isinstance(size, int):
+            accepted = "whole numbers such as 65536 or 2^16"
+            raise InputError(f"--n {text}: {value} is not a number of bodies; accepted: {accepted}")
+        sizes.append(size)
+    return sizes
 
 
 def question_of(error: float | None, quantile: float | None) -> Question:

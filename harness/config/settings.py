@@ -19,6 +19,7 @@ from gravbench.config.numbers import abbreviated
 from gravbench.config.search import Search
 from gravbench.errors import InputError, Mistakes, closest, nearest
 from gravbench.model.bodies import SMALLEST_EPS
+from gravbench.model.case import MOST_BODIES
 from gravbench.model.generated_bodies import canonical
 from gravbench.model.interaction import GRAVITY
 from gravbench.model.quantities import FORCE, TimedName
@@ -27,8 +28,6 @@ from gravbench.model.variant import Dtype
 Subset = Literal["even", "lee", "lee_last"]
 Verify = Literal["sample", "all"]
 Location = tuple[int | str, ...]
-
-MOST_BODIES = 2**31 - 1  # kernels count bodies in an int32
 
 FEWEST_SAMPLES = 3
 """Taken even where a single evaluation is longer than the budget."""

@@ -8,7 +8,6 @@ of the loop over tiles: it is paid once per tile.
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from gravbench.explain.occupancy import Occupancy, occupancy
 from gravbench.explain.pipes import PIPES, WORK, is_rsqrt, passes_of, pipe_of, work_of
 from gravbench.explain.source_lines import Places, places
 from gravbench.explain.trip_counts import trips
+from gravbench.model.blocks import cores
 from gravbench.model.interaction import Interaction
 from gravbench.model.variant import Dtype, Variant
 from gravbench.toolkits.interface import cuda_options
@@ -143,7 +143,7 @@ def ledgers(
             variant.name, kernel.stem, architecture, built.registers, built.spilled, built.shared, inner, kernel.threads
         )
 
-    with naming(variant.path), ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+    with naming(variant.path), ThreadPoolExecutor(min(MOST_THREADS, cores())) as pool:
         kept = [kernel for kernel, has in zip(unique, pool.map(has_rsqrts, unique), strict=True) if has]
         made = [pool.submit(counted, kernel, architecture) for architecture in each for kernel in kept]
         return [result for future in made if (result := future.result())]

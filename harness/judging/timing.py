@@ -206,9 +206,8 @@ class Batches:
             [suffixed(name, turn) for name in names] for names in (self.entry.inputs, self.entry.outputs)
         )
         after = self.loaded.read(self._arrays, [*inputs, *outputs], inputs)
-        computed = accelerations_of(self.entry, {name: after[suffixed(name, turn)] for name in self.entry.outputs}, 1)[
-            0
-        ]
+        outputs_read = {name: after[suffixed(name, turn)] for name in self.entry.outputs}
+        (computed,) = accelerations_of(self.entry, outputs_read, 1)
         if wrong := objection(self.entry, self._sets[turn], computed, self.tolerance, self.generator):
             raise FaultError("wrong", f"right before it was timed, but wrong while it was: {wrong}")
         self.judged += 1

@@ -6,7 +6,6 @@ in, has the attempts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from gravbench.learning.progress import FILE, Progress, Verdict, read
 from gravbench.learning.shown import BY_COUNTS, COLOURS, WORDS
 from gravbench.learning.similarity import LEAST, Pair, similar
 from gravbench.learning.thresholds import Thresholds
+from gravbench.model.blocks import cores
 from gravbench.model.stem_code import CUDA_C
 from gravbench.report.numbers import number
 from gravbench.report.section import Column, Part, Section, Table
@@ -81,7 +81,7 @@ def read_class(folder: Path, limits: Thresholds, launcher: Launcher, say: Callab
         say(f"checking {file.parent.name}/{file.name}")
         return _submission(file, limits, launcher)
 
-    with ThreadPoolExecutor(min(MOST_AT_ONCE, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, cores())) as pool:
         submissions = tuple(pool.map(submission, named))
     pairs = [pair for name in NAMES for ending in exercise(name).endings for pair in _pairs(name, ending, submissions)]
     return Class(folder, submissions, tuple(pairs), tuple(str(file) for file in files if file not in named))

@@ -189,8 +189,8 @@ class BuildPool:
         if self._suspended_at is not None:
             return
         for builder in list(self._builders):
-            built = builder.look()
-            if built is None or builder.work is None:
+            # One without work has no time limit, which a look would apply.
+            if builder.work is None or (built := builder.look()) is None:
                 continue
             self.built[builder.work] = built
             builder.work = None

@@ -12,9 +12,8 @@ from gravbench.measuring import environment
 from gravbench.measuring.processes import workplace
 from gravbench.measuring.stages import Job
 from gravbench.measuring.supervisor import Limits, Session
-from gravbench.model.case import Case
+from gravbench.model.case import PARTS, Case
 from gravbench.model.device import Device, Finding
-from gravbench.model.quantities import FORCE
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import discover
 from gravbench.toolkits.devices import families, family, gpus
@@ -33,20 +32,12 @@ def examine(toolkit: str, device: Device | None) -> Finding:
         mend = f"; {of_device.mend()}" if of_device.by_name else ""
         return Finding(toolkit, entry.version, usable=False, reason=f"installed; it needs {of_device.needs}{mend}")
     variant = discover()[entry.probe]
-    case = Case(
-        variant=variant.name,
-        toolkit=toolkit,
-        axes=variant.complete({}),
-        n=1000,
-        dtype="float32",
-        bodies="plummer",
-        subset="even",
-        seed=1,
-        eps=0.025,
-        timed=FORCE,
+    usual = {name: PARTS[name].usual for name in ("dtype", "bodies", "subset", "seed", "eps", "timed")}
+    case = Case.model_validate(
+        {"variant": variant.name, "toolkit": toolkit, "axes": variant.complete({}), "n": 1000, **usual}
     )
     with workplace() as place:
-        session = Session(place, device, (), place.folder / "worker.log", Limits.of(MEASURE))
+        session = Session(place, device, (), place.folder / "log", Limits.of(MEASURE))
         try:
             outcome = session.ask(Job(1, case, None))
         finally:

@@ -75,10 +75,10 @@ def packages() -> dict[str, str]:
 def needed(paths: Sequence[Path]) -> dict[str, str]:
     """Name what has to be the same on every machine that measures: versions, and the contents of sources and files."""
     digests = " ".join(_digest(folder(name)) for name in ("gravbench", "gravbench.variants"))
-    versions = {"gravbench": f"{VERSION}, sources {digests}", "python": platform.python_version()}
+    own = {"gravbench": f"{VERSION}, sources {digests}", "python": platform.python_version()}
     calls_nvcc = any(entry.nvcc and entry.version for entry in catalogue().values())
     compilers = {"nvcc": nvcc() or "none"} if calls_nvcc else {}
-    return versions | packages() | compilers | {str(path): _digest(path) for path in paths}
+    return own | packages() | compilers | {str(path): _digest(path) for path in paths}
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What became of a case in its worker, in a form that a record can hold whatever a variant or an exception says."""
+"""What became of a case in its session, in a form that a record can hold whatever a variant or an exception says."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Results:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a case, and what was found of it on the way; ``broken`` asks for a new worker.
+    """What became of a case, and what was found of it on the way; ``broken`` asks for a new session.
 
     ``launches`` are handed over to the judge outside.
     """

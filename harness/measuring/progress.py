@@ -140,7 +140,7 @@ class ConsoleWatcher(Watcher):
         """Keep the fastest of those that compute the same."""
         if record.status != "ok" or not record.median_seconds:
             return
-        same = record.n, record.bodies, record.dtype, record.timed, record.interaction
+        same = record.n, frozenset(record.conditions.items())
         best = self.fastest.get(same)
         if best is None or not best.median_seconds or record.median_seconds < best.median_seconds:
             self.fastest[same] = record

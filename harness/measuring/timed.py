@@ -33,9 +33,9 @@ class Subject:
 
 
 class Timed:
-    """The force, on the device, and what the worker does with everything that is timed.
+    """The force, on the device, and what a session does with everything that is timed.
 
-    The worker makes it ``of_case``, verifies the force, asks for the ``objection``, calls ``start``, measures
+    The stages make it ``of_case``, verify the force, asks for the ``objection``, calls ``start``, measures
     ``launch``, and calls ``finish`` and ``stepping``.
     """
 
@@ -144,7 +144,7 @@ class Call(Timed):
 
     def _wrong(self) -> str | None:
         returned = np.column_stack(self.returned) if isinstance(self.returned, tuple) else self.returned
-        # The worker judges the device's sums; those returned have to be the same to the last bit.
+        # The session judges the device's sums; those returned have to be the same to the last bit.
         device = buffers.sums(self.toolkit, self.prepared)
         if not np.array_equal(returned[:, : device.shape[1]], device):
             return "the accelerations returned to the host are not those on the device"

@@ -25,6 +25,8 @@ from gravbench.model.variant import Dtype
 Value = bool | int | float | str
 Setting = bool | Annotated[int, Field(gt=-(2**63), lt=2**63)] | Number | Text
 """The value of an axis."""
+MOST_BODIES = 2**31 - 1
+"""Kernels count bodies in an int32."""
 Kind = Literal["technique", "size", "bodies", "precision", "work"]
 
 
@@ -70,8 +72,7 @@ class Case(BaseModel, frozen=True):
     variant: Annotated[Name, Part("technique", bare=True, option=True)]
     toolkit: Annotated[Name, Part("technique", bare=True, option=True)]
     axes: Annotated[dict[Name, Setting], Field(max_length=100), Part("technique")]
-    # Kernels count bodies in an int32.
-    n: Annotated[int, Field(ge=1, lt=2**31), Part("size")]
+    n: Annotated[int, Field(ge=1, le=MOST_BODIES), Part("size")]
     dtype: Annotated[Dtype, Part("precision", "{dtype}", said="always", usual="float32", bare=True)]
     bodies: Annotated[
         Text, Part("bodies", "{bodies}", said="always", usual="plummer", bare=True, option=True, file=True)

@@ -23,8 +23,8 @@ FEW_BITS = 10
 
 @lru_cache(maxsize=8)
 def _sampled(n: int) -> NDArray[np.int64]:
-    """Draw the rows of n bodies that are looked at, in ascending order."""
-    return np.sort(np.random.default_rng(1).integers(n, size=SAMPLE))
+    """Draw the rows of n bodies that are looked at, each once, in ascending order."""
+    return np.sort(np.random.default_rng(1).choice(n, min(n, SAMPLE), replace=False))
 
 
 def is_for_any(variant: Variant) -> bool:
@@ -67,7 +67,7 @@ class Kind:
 
     @cached_property
     def _cells(self) -> Any:
-        """The smallest cells of a random sample of the bodies, shape (SAMPLE, 3)."""
+        """The smallest cells of a random sample of the bodies, shape (at most SAMPLE, 3)."""
         assert self._extent is not None
         least, most = self._extent.least, self._extent.most
         with np.errstate(over="ignore", invalid="ignore"):  # of numbers on a device that are not finite
@@ -81,6 +81,6 @@ class Kind:
             x, y, z = (self._cells >> MOST_BITS - bits).T
             keys = np.sort((x << 2 * MOST_BITS) + (y << MOST_BITS) + z)
             # As large a part of the sample as a crowd is of all bodies.
-            few = max(1, CROWD * SAMPLE // self.n)
+            few = max(1, CROWD * len(keys) // self.n)
             self._crowded[bits] = bool((keys[few:] == keys[:-few]).any())
         return self._crowded[bits]

@@ -26,7 +26,7 @@ OUTRACED = "outraced"
 
 Error = float
 """A relative error, 0 or more; NaN or infinite where accelerations are."""
-Clocks = Annotated[list[Count], Field(max_length=1_000_000)]
+Counts = Annotated[list[Count], Field(max_length=1_000_000)]
 Temperature = Annotated[int, Field(ge=-274, lt=2**31)]
 Sample = Annotated[Duration, Field(strict=True)]
 Words = Annotated[list[Text], Field(max_length=1_000)]
@@ -55,7 +55,7 @@ class Preparation(BaseModel, frozen=True):
 
     ``bodies_sha256`` is the hash of the n bodies in float64. ``untimed_seconds`` is the time, by name, that a variant
     spends once on preparation for these positions before it is timed, such as sorting the bodies. ``start_seconds`` is
-    the time from the start of the worker process to a usable device. ``gpus_linked_by`` says how the GPUs that share an
+    the time from the start of the session to a usable device. ``gpus_linked_by`` says how the GPUs that share an
     evaluation are connected (by peer access, or through the host); it is None for a single GPU. ``built_ahead`` says
     whether all kernels were compiled before the session had the case; it is None where none is compiled for a GPU, and
     in older records. Then ``compile_seconds`` is what compiling took when it was done.
@@ -136,7 +136,7 @@ class Measurement(BaseModel, frozen=True):
     """
 
     samples_seconds: Annotated[list[Sample], Field(max_length=1_000_000)] = Field(default_factory=list)
-    processes: Clocks = Field(default_factory=list)
+    processes: Counts = Field(default_factory=list)
     batch: Count | None = None
     median_seconds: Duration | None = None
     ci_low: Amount | None = None
@@ -144,7 +144,7 @@ class Measurement(BaseModel, frozen=True):
     ci_high: Annotated[float, Field(ge=0)] | None = None
     stop_reason: Text | None = None
     launch_seconds: Amount | None = None
-    sm_clock_mhz: Clocks = Field(default_factory=list)
+    sm_clock_mhz: Counts = Field(default_factory=list)
     power_watts: Annotated[list[Amount], Field(max_length=1_000_000)] = Field(default_factory=list)
     temperature_celsius: Annotated[list[Temperature], Field(max_length=1_000_000)] = Field(default_factory=list)
     throttle_reasons: Words = Field(default_factory=list)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from gravbench.config.search import Search
 from gravbench.model.case import Case
 from gravbench.model.record import Record
-from gravbench.model.statistics import Interval
 from gravbench.model.variant import Variant
 from gravbench.search.comparison_groups import contest, told_apart
 
@@ -100,7 +99,7 @@ class Strategy(ABC):
         self,
         case: Case,
         seconds: float | None,
-        interval: Interval | tuple[float, float] | None = None,
+        interval: tuple[float, float] | None = None,
         *,
         outraced: bool = False,
     ) -> None:
@@ -115,8 +114,7 @@ class Strategy(ABC):
         place = self._place.get(case.identity)
         if place is None:
             return
-        ends = (interval.low, interval.high) if isinstance(interval, Interval) else interval
-        answer = Answer(seconds, ends, outraced)
+        answer = Answer(seconds, interval, outraced)
         if place in self.answers:
             self.repeated[place] = answer
             return
@@ -134,7 +132,8 @@ class Strategy(ABC):
 
         Later repetitions of the anchor are passed over, by whatever device.
         """
-        if record.status == "skipped" or record.anchor > (self._place.get(record.identity) not in self.answers):
+        is_known = self._place.get(record.identity) in self.answers
+        if record.status == "skipped" or record.anchor > (0 if is_known else 1):
             return
         seconds = record.median_seconds if record.status == "ok" else None
         ends = None if record.ci_low is None or record.ci_high is None else (record.ci_low, record.ci_high)

@@ -23,6 +23,7 @@ from pathlib import Path
 from gravbench.explain.recorded_kernels import launches_of
 from gravbench.explain.work import MOST_BODIES
 from gravbench.model import generators
+from gravbench.model.blocks import cores
 from gravbench.model.identity import cuda_tokens
 from gravbench.model.interaction_files import find
 from gravbench.model.kernel_parts import UnmodelledError
@@ -138,7 +139,7 @@ def compiled(jobs: Sequence[Job], *, trusted: bool, seconds: float = MOST_SECOND
     todo = [place for place in range(len(jobs)) if place not in answers]
     size = TOGETHER if trusted else 1
     batches = [todo[first : first + size] for first in range(0, len(todo), size)]
-    with ThreadPoolExecutor(min(MOST_PROCESSES, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(MOST_PROCESSES, cores())) as pool:
         jobs_of_batches = [[jobs[place] for place in batch] for batch in batches]
         for batch, made in zip(
             batches, pool.map(partial(_batch, trusted=trusted, seconds=seconds), jobs_of_batches), strict=True

@@ -166,8 +166,8 @@ class Run:
     lengths: tuple[int, ...] = ()
 
 
-def threshold(text: str) -> float:
-    """Read ``2%``, ``2 %`` or ``0.02``.
+def threshold(text: str, option: str = "--threshold") -> float:
+    """Read ``2%``, ``2 %`` or ``0.02``, as an option has it.
 
     Raises:
         InputError: it is none of these, or not between 0 and 100 %.
@@ -178,7 +178,7 @@ def threshold(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < 1:
-        raise InputError(f"--threshold {text}: accepted: a part such as 2% or 0.02, above 0 and below 100%")
+        raise InputError(f"{option} {text}: accepted: a part such as 2% or 0.02, above 0 and below 100%")
     return value
 
 

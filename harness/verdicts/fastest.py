@@ -258,8 +258,8 @@ def write(table: Table, path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    devices = {measured.device for measured in table.measured}
-    device = f" --device {shlex.quote(*devices)}" if len(devices) == 1 else ""
+    devices = list({measured.device for measured in table.measured})
+    device = f" --device {shlex.quote(devices[0])}" if len(devices) == 1 else ""
     head = f"# Made by: gravbench best {' '.join(table.runs)}{device} --save FILE\n"
     text = yaml.safe_dump(table.model_dump(exclude_defaults=True), default_flow_style=None, sort_keys=False, width=120)
     try:

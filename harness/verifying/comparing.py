@@ -188,11 +188,6 @@ def _worst(relative: Mapping[str, Array], of: Callable[[Array], Any]) -> float:
     return float(np.max([of(errors) for errors in relative.values()]))
 
 
-def scale_error(computed: NDArray[Any], sums: Sums, vectors: Vectors) -> float:
-    """Return how much too long the vectors are on the whole, relative; that of the worst of ``vectors``."""
-    return Reference(sums.exact, sums.magnitudes, vectors).errors(computed, quantiles=False)[1]
-
-
 def limits_of(tolerance: Tolerance, sums: Sums, vectors: Vectors, dtype: Dtype, factor: float = 1.0) -> Limits:
     """Return the errors that are accepted; ``factor`` is that of the interaction."""
     if not tolerance.of_rounding:

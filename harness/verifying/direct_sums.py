@@ -7,7 +7,6 @@ and a plain sum: the same terms computed and added one after another in the kern
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gravbench.model.blocks import cores
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction import BODY, Interaction
 from gravbench.model.variant import Dtype
@@ -224,13 +224,13 @@ def _on_cpu(exact: str, plain: str, dtype: Dtype) -> Callable[..., None]:
     @cache
     def compiled(*types: Any) -> Callable[..., None]:
         # Threads of our own: a parallel loop takes Numba three times as long to compile.
-        made: Any = numba.njit(nogil=True)(function)
-        made.compile(types)
-        return cast("Callable[..., None]", made)
+        jitted: Any = numba.njit(nogil=True)(function)
+        jitted.compile(types)
+        return cast("Callable[..., None]", jitted)
 
     def sum_rows(bodies: Array, eps2: float, rounded: Any, small: Any, rows: Any, *results: NDArray[Any]) -> None:
         sums = compiled(*map(numba.typeof, (bodies, eps2, rounded, small, rows, *results)))
-        threads = os.cpu_count() or 1
+        threads = cores()
         if threads == 1 or rows.size * bodies.shape[1] <= FEW_TERMS:
             sums(bodies, eps2, rounded, small, rows, *results)
             return

@@ -230,7 +230,9 @@ class Judge:
         sums = buffers.sums(self.toolkit, self.prepared) if self.prepared.cycle == 1 else self._mean_of_a_cycle()
         handed = np.ascontiguousarray(sums[handed_rows(self.own.n, self.seed)], self.toolkit.real)
         drawing = OWN if self.bodies is self.own else self.drawing
-        self.launches[-1 if instead else len(self.launches) :] = [Launch(drawing, handed.tobytes())]
+        if instead:
+            self.launches.pop()
+        self.launches.append(Launch(drawing, handed.tobytes()))
 
     def check_more(self) -> None:
         """Judge more launches of what was right at first: on other bodies, and several in a row.
@@ -300,13 +302,13 @@ class Judge:
             self.launch(fillings[over[0]])
             differing = [0]
         # Drawn once they have ended, so that each is as likely to be the one that is handed over.
-        drawn = [place for place, turn in enumerate(turns) if not self.generator.integers(turn + 2)][-1:]
-        for place in sorted({*differing, *drawn}):
+        chosen = [place for place, turn in enumerate(turns) if not self.generator.integers(turn + 2)][-1:]
+        for place in sorted({*differing, *chosen}):
             if there:  # also of a single one: what comes late is not what it left
                 there.put_back(place)
             if place in differing:
                 check(self.verdict(quantiles=False, afresh=not turns[0]), AFTER_TIMING)
-            if place in drawn:
+            if place in chosen:
                 self.hand_over(instead=True)
         return bool(differing)
 
