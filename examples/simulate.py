@@ -28,7 +28,8 @@ def simulate(name, n=100):
     variant = discover().get(name)
     if variant is None or "numba" not in variant.toolkits:
         known = ", ".join(name for name, one in discover().items() if "numba" in one.toolkits)
-        raise InputError(f"{name} has no Numba kernel; accepted: {known}")
+        problem = "no such variant" if variant is None else "it has no Numba kernel"
+        raise InputError(f"{name}: {problem}; accepted: {known}")
     if find_spec("numba_cuda") is None:  # Numba's own simulator has another cuda.shared.array
         raise InputError("the simulator is part of numba-cuda; install it with: pip install numba-cuda")
     bodies = plummer(n, 1, 0.025)
@@ -59,4 +60,5 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except InputError as error:
-        sys.exit(str(error))
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)

@@ -164,6 +164,11 @@ class _Memory:
     def below_in(self, dtype: Dtype) -> float:
         return min(self.below, self.below_in_float32) if dtype == "float32" else self.below
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a choice was left."""
+        return math.isfinite(self.below) or math.isfinite(self.below_in_float32)
+
     def try_again(self) -> None:
         """Take back which choices were left if that takes little time beside that since: bodies may be others now."""
         if self.seconds > PATIENCE * self.left_seconds:
@@ -222,7 +227,14 @@ def _answered(
     memory, checks = _remembered(wanted, scaled.n), list[Checked]()
     memory.try_again()
     while True:
-        choice, dtype = choose(memory)
+        try:
+            choice, dtype = choose(memory)
+        except InputError:
+            # What other bodies refuted says nothing of these.
+            if checks or not memory.is_narrowed:
+                raise
+            memory.forget()
+            continue
         laps.lap(used.CHOOSING)
         seconds = _seconds_by_table(wanted, scaled, choice, dtype)
         if not _is_checked(wanted, choice, dtype):

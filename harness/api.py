@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gravbench.config.load import Sweep, load
+from gravbench.config.load import Sweep, load, words
+from gravbench.errors import InputError, shortened
 from gravbench.measuring import runner
 from gravbench.measuring.plan import plan
 from gravbench.model import run_names, runs
@@ -14,13 +15,13 @@ from gravbench.model.record import Record
 from gravbench.model.runs import RecordFile
 from gravbench.search.strategies import of_plan
 from gravbench.toolkits.devices import select
-from gravbench.verdicts.compare import THRESHOLD, Comparison, Run, compare_runs
+from gravbench.verdicts.compare import THRESHOLD, Comparison, Run, checked_threshold, compare_runs
 
 __all__ = ["compare", "load", "run"]
 
 
 def run(
-    sweep: Sweep | str,
+    sweep: Sweep | str | Path,
     out: Path | str | None = None,
     *,
     devices: Sequence[str] = (),
@@ -44,8 +45,10 @@ def run(
             not set, another process is writing to it, it cannot be written, or this process is daemonic and may start
             no others.
     """
-    asked = load(sweep) if isinstance(sweep, str) else sweep
-    chosen, no_gpu = select(list(devices), asked.toolkits)
+    asked = sweep if isinstance(sweep, Sweep) else load(sweep)
+    if isinstance(out, str) and not out.strip():
+        raise InputError(f"out {out!r}: accepted: the path of a folder, or None")
+    chosen, no_gpu = select(words(devices, "devices"), asked.toolkits)
     existing = [] if out is None else runner.recorded(Path(out), resume=resume)
     # What cannot be planned leaves no folder behind.
     todo = plan(asked, chosen, no_gpu, existing, chosen=bool(devices))
@@ -69,8 +72,15 @@ def compare(
         A verdict per case, with the interval of the ratio and its reasons; see ``Comparison``.
 
     Raises:
-        InputError: there is no such run.
+        InputError: there is no such run, something else is given, or the threshold is not between 0 and 1.
     """
+    for name, side in (("base", base), ("new", new)):
+        is_run = isinstance(side, str | Path) or (
+            isinstance(side, Sequence) and all(isinstance(record, Record) for record in side)
+        )
+        if not is_run or isinstance(side, bytes):
+            raise InputError(f"{name} {shortened(repr(side))}: accepted: the folder or name of a run, or its records")
+    threshold = checked_threshold(threshold)
     sides = [
         Run(str(one), RecordFile(run_names.find(str(one))).read())
         if isinstance(one, str | Path)

@@ -167,7 +167,7 @@ MUTATIONS = (
         "test_sharing.py",
     ),
     Mutation(
-        "copies-only-in-order", "harness/sharing/measured_checks.py", 'yield ("sorted", *sorted(taken))', "pass",
+        "copies-only-in-order", "harness/sharing/measured_checks.py", 'yield ("sorted and scaled", *(', "(*(",
         "test_sharing.py",
     ),
     Mutation(

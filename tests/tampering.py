@@ -192,6 +192,21 @@ def during_another(files):
     return with_records(files, records)
 
 
+def without_rates(fields):
+    rates = dict.fromkeys(("interactions_per_second", "gflops"))
+    return remeasured(fields, [sample / 1000 for sample in fields["samples_seconds"]]) | rates
+
+
+def one_higher_clock(fields):
+    clocks = fields["sm_clock_mhz"]
+    return fields | {"sm_clock_mhz": [60 * clocks[0], *clocks[1:]] if clocks else []}
+
+
+def shuffled_by_a_factor(_, records):
+    taken = [1.37 * sample for sample in records[5]["samples_seconds"]]
+    return taken[1::2] + taken[::2]
+
+
 def half(fields):
     return remeasured(fields, [sample / 2 for sample in fields["samples_seconds"]])
 
@@ -266,6 +281,9 @@ FOUND = {
     "another driver": Way(GPU, "devices", field(driver="999.9")),
     "other bodies for the same problem": Way(GPU, "bodies", field(bodies_sha256="0" * 64)),
     "an error above the tolerance": Way(GPU, "tolerances", field(error_max=0.5, error_magnitude_max=0.5)),
+    "a cycle of a kernel that computes all pairs": Way(
+        GPU, "tolerances", field(cycle=2, error_max=0.5, error_magnitude_max=0.5, error_cycle_max=1e-9)
+    ),
     "samples that are all equal": Way(GPU, "samples", samples(lambda taken, _: [taken[0]] * len(taken))),
     "samples of few digits": Way(
         GPU, "samples", samples(lambda taken, _: [round(x, 5 if x > 0.01 else 6) for x in taken])
@@ -277,10 +295,12 @@ FOUND = {
     "copied samples by a factor": Way(
         CPU, "samples", samples(lambda _, records: [1.37 * x for x in records[5]["samples_seconds"]])
     ),
+    "copied samples in another order and by a factor": Way(CPU, "samples", samples(shuffled_by_a_factor)),
     "a few copied samples": Way(
         CPU, "samples", samples(lambda taken, records: [*taken[:3], *records[5]["samples_seconds"][1:8]])
     ),
     "a removed reading": Way(GPU, "times", each(lambda fields: fields | {"power_watts": fields["power_watts"][1:]})),
+    "a clock far above the others": Way(GPU, "times", each(one_higher_clock)),
     "times that are too short for their batch": Way(GPU, "times", samples(lambda taken, _: [x / 150 for x in taken])),
     "times without the energy": Way(ENERGY, "times", samples(lambda taken, _: [10 * x for x in taken])),
     "a case during another": Way(LONG, "times", during_another),
@@ -288,6 +308,7 @@ FOUND = {
     "a rate above the bound of any device": Way(
         GPU, "rates", each(lambda f: remeasured(f, [x / 20 for x in f["samples_seconds"]]))
     ),
+    "a rate above that bound, left out": Way(GPU, "rates", each(without_rates)),
     "halved times": Way(GPU, "machine code", each(half)),
     "a changed line of the source": Way(GPU, "code", text(SOURCE, CUBE, SQUARE)),
     "a changed tolerance of the code": Way(GPU, "code", facts(tolerance)),

@@ -701,7 +701,7 @@ def test_a_file_of_bodies_that_lacks_the_subset_is_named_with_the_line(write, ta
     for count in ("", "n: 2\n"):
         path = write(f"{count}bodies: {table}\nsubset: lee\nvariants:\n - numpy_direct")
         message = refusal(path)
-        line = 4 + count.count("\n")
+        line = 1 + count.count("\n")
         assert message.startswith(f"{path}, line {line}: {table}: has 3 bodies, but subset lee ")
 
 

@@ -80,7 +80,7 @@ def test_every_sign_of_a_report_is_explained():
 
     listed = set(re.findall(r"^\| `(.)` \|", (ROOT / "docs" / "how-to" / "report.md").read_text("utf-8"), re.MULTILINE))
     signs = {
-        ladder.THROTTLED,
+        provenance.THROTTLED,
         ladder.UNSETTLED,
         ladder.UNKNOWN,
         names.DRIFTED,

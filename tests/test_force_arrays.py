@@ -52,6 +52,22 @@ class _Masked:
         return self.values
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.longdouble])
+@pytest.mark.parametrize("pulled", [None, np.int64, np.float64])
+def test_positions_that_float64_would_round_keep_their_digits(dtype, pulled):
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("longdouble has no more digits than float64")
+    near, far = np.array([[0, 0, 0], [3, 0, 0], [0, 4, 0]]), 10**17
+    others = [] if pulled is None else [near[1:].astype(dtype) * 0 + near[1:].astype(dtype)]
+    given = [(part + np.array(far, dtype)).astype(dtype) for part in (near.astype(dtype), *others)]
+    if pulled is not None:
+        given[1] = given[1].astype(pulled)
+        others = [given[1].astype(np.longdouble) - far]
+    expected = force(near, np.ones(3), *others, eps2=0.01, error=1e-9)
+    assert_array_equal(force(given[0], np.ones(3), *given[1:], eps2=0.01, error=1e-9), expected)
+    assert expected.any()
+
+
 class _Raising:
     def __array__(self, *_, **__):
         raise RuntimeError("two\nlines")

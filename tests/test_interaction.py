@@ -241,6 +241,12 @@ def test_the_packaged_interactions_count_what_their_sources_say(name, flops):
     assert interaction_files.find(name).flops == flops
 
 
+def test_a_negative_constant_below_a_minus_is_no_operator_of_wgsl():
+    text = '"""Offset."""\nOFFSET = -2.5\n\n\ndef interact(sums, i, j, eps2):\n    """Add."""\n    sums.f -= OFFSET\n'
+    assert "-(-2.5f)" in interaction_files.parse(text, "own", "own.py").wgsl_source()
+    assert "--" not in interaction_files.parse(text, "own", "own.py").wgsl_source()
+
+
 def test_comments_need_no_count(spring):
     text = re.sub(r"  # \d+$", "", SPRING, flags=re.MULTILINE)
     assert "# 8" in SPRING

@@ -530,7 +530,7 @@ def test_a_wrong_entry_is_code_1_and_says_why_in_every_form(tmp_path):
         (["missing.cu", "--emulate"], "missing.cu: cannot be read: No such file"),
         ([ENTRIES / "right.cu", "--emulate", "--n", "0"], "--n 0; accepted: 1 to 8192"),
         ([ENTRIES / "right.cu", "--emulate", "--n", "1e5"], "--n 100000; accepted: 1 to 8192"),
-        ([ENTRIES / "right.cu", "--emulate", "--n", "few"], "--n few: few is no whole number"),
+        ([ENTRIES / "right.cu", "--emulate", "--n", "few"], "--n few: few is not a number of bodies"),
         ([ENTRIES / "right.cu", "--emulate", "--rung", "tilde"], "--rung tilde is not a variant; did you mean tiled?"),
         (
             [ROOT / "variants" / "all_pairs" / "tiled.cu", "--emulate"],

@@ -833,7 +833,9 @@ def test_the_arena_with_most_methods_comes_first_and_cells_of_heat_maps_are_in_o
     assert len({point.method for point in part.table.rows}) == 2
     tuned = ((1024, 64, 4), (1024, 256, 4), (1024, 256, 1), (2048, 64, 1), (2048, 16, 2))
     cells = [record("tiled", 1e-3, n=n, axes={"p": p, "unroll": unroll}) for n, p, unroll in tuned]
-    (drawn,) = kinds.heat_maps("made-up", cells, ["tiled"])
+    # From before tiled had an axis.
+    older = record("tiled", 1e-3, n=1024, axes={"p": 64})
+    (drawn,) = kinds.heat_maps("made-up", [*cells, older], ["tiled"])
     encoding = drawn.spec["layer"][0]["encoding"]
     assert (encoding["x"]["sort"], encoding["y"]["sort"]) == ([16, 64, 256], [1, 2, 4])
 

@@ -403,6 +403,18 @@ def test_what_float32_rounds_too_much_is_computed_in_float64_or_refused(pulled, 
     assert compute(*held, **options, dtype="float32", return_choice=True)[1].sampled_error < 1e-2
 
 
+def test_bodies_that_float32_refuses_leave_others_their_choice():
+    position, mass = sphere(1000)
+    far = position * 1e-3
+    far[500:] += 3e3
+    options = {"eps2": 0.01, "toolkit": "cpu", "dtype": "float32"}
+    first = force(position, mass, **options)
+    for _ in range(2):
+        with pytest.raises(InputError, match="larger errors"):
+            force(far, mass, **options)
+        assert_array_equal(force(position, mass, **options), first)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", SETS)
 def test_a_gpu_keeps_its_promise_for_bodies_that_are_hard(name, need_toolkit):

@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 
 import gravbench
 from gravbench import accelerations
+from gravbench.errors import InputError
 from gravbench.model.runs import RecordFile
 from gravbench.verdicts.compare import Verdict
 
@@ -45,6 +46,40 @@ def test_a_sweep_is_loaded_run_and_compared_from_a_program(tmp_path):
     assert by_folder.pairs == by_records.pairs
     assert sum(by_folder.counts.values()) == 1
     assert by_folder.counts[Verdict.SLOWER] == 0
+
+
+RUN = "h100/fastest-large"
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        *[
+            (lambda value=value: gravbench.compare(RUN, RUN, value), "threshold .*: accepted: a number above 0 and")
+            for value in (-1, 0, 1, 2, np.nan, np.inf, None, "2%", True)
+        ],
+        (lambda: gravbench.compare(None, RUN), "base None: accepted: the folder or name of a run, or its records"),
+        (lambda: gravbench.compare(RUN, [1]), r"new \[1\]: accepted: the folder"),
+        (lambda: gravbench.compare(RUN, b"x"), "new b'x': accepted: the folder"),
+        (lambda: gravbench.load(5), "configuration 5: accepted: its name or path"),
+        (lambda: gravbench.load("quick", "n=5"), "overrides 'n=5': accepted: a list of texts"),
+        (lambda: gravbench.load("quick", variants="naive"), "variants 'naive': accepted: a list of texts"),
+        (lambda: gravbench.load("quick", [5]), r"overrides \[5\]: accepted: a list of texts"),
+        (lambda: gravbench.run("quick", devices="cpu"), "devices 'cpu': accepted: a list of texts"),
+        (lambda: gravbench.run("quick", devices=None), "devices None: accepted: a list of texts"),
+        (lambda: gravbench.run("quick", ""), "out '': accepted: the path of a folder, or None"),
+        (lambda: gravbench.run([1]), r"configuration \[1\]: accepted: its name or path"),
+    ],
+)  # fmt: skip
+def test_an_argument_of_another_kind_is_a_sentence(call, says):
+    with pytest.raises(InputError, match=f"^{says}"):
+        call()
+
+
+def test_a_configuration_may_be_given_as_a_path(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("n: 64\nvariants: numpy_direct\n")
+    assert [case.key for case in gravbench.load(path).cases] == [case.key for case in gravbench.load(str(path)).cases]
 
 
 class _OnDevice(np.ndarray):

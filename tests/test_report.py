@@ -499,7 +499,7 @@ def test_throttled_and_unsettled_rows_carry_a_sign_and_a_footnote() -> None:
         text = shown(records, width)
         assert " ! " in row(text, "float4", "cupy")
         assert " ~ " in row(text, "tiled", "cupy")
-        assert " !~ " in row(text, "symmetric", "cupy")
+        assert " ~! " in row(text, "symmetric", "cupy")
         assert not set("!~") & set(row(text, "naive", "cupy"))
         assert "! throttled: the device lowered its clock during the measurement (power cap)" in flat(text)
         assert "~ sampling ended before the interval was as narrow as requested: budget, not recorded" in flat(text)

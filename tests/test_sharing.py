@@ -158,6 +158,15 @@ def test_texts_lose_what_names_a_machine_or_a_person(monkeypatch):
     paths = "-I/home/m/include /a:/home/m/lib file:///home/m/x.py ~m/y.cu (../m/z) p=/opt/q/ C:/r"
     assert rules.prose(paths) == "-Iinclude a:lib x.py y.cu (z) p=q C:r"
     assert rules.prose("at http://node3:8787/status") == "at ADDRESS"
+    assert rules.prose("from 10.0.0.5 and 10.0.0.6:8786, not fe80::1, by ::1") == (
+        "from ADDRESS and ADDRESS, not ADDRESS, by ADDRESS"
+    )
+    # Versions are no addresses, and neither are names of C++.
+    kept = "driver 580.159.04 and 32.0.15.8129, std::vector, a::b at 12:30:05"
+    assert rules.prose(kept) == kept
+    assert rules.prose("CUDA_HOME=/home/alice, ~alice or /Users/alice/ but /home/alice/x") == (
+        "CUDA_HOME=USER, USER or USER but x"
+    )
     command = rules.command(
         "gravbench run /home/mallory/my.yaml --bodies=../x/cold.tab --scheduler tcp://10.0.0.7:8786"
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gravbench.errors import InputError
+from gravbench.model.regular import write_whole
 
 FORMAT = 2
 MACHINE_FORMAT = 1
@@ -87,9 +88,7 @@ def read(path: Path, version: int = FORMAT) -> Content:
 def write(path: Path, content: Content) -> None:
     """Write beside and move into place, so that a kill leaves the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(content) + "\n", "utf-8")
-    temporary.replace(path)
+    write_whole(path, json.dumps(content).encode() + b"\n")
 
 
 def machine(folder: Path, described: Content) -> Content:

@@ -113,9 +113,10 @@ def movie(
 
     At the end it prints the frames per second, with and without drawing. Needs the extra `movie`.
     """
+    from gravbench.model.generated_bodies import is_generated
     from gravbench.movie import files, film
 
-    path = out or Path(f"{Path(bodies).name.partition('.')[0]}.mp4")
+    path = out or Path(f"{bodies if is_generated(bodies) else Path(bodies).name.partition('.')[0]}.mp4")
     files.check(path, fps)
     variants = known_variants(warn)
     if variant not in variants:
@@ -140,7 +141,7 @@ def movie(
     tell_written(terminal, path, size=True)
     tell(terminal, f"{_played(frames, fps, simulation.steps * dt)}: {title}")
     _show_rates(terminal, rates, steps)
-    _show_errors(terminal, simulation, drift)
+    _show_errors(terminal, simulation, drift, case.n)
 
 
 def _title(case: Case, device: Device) -> str:
@@ -159,9 +160,12 @@ def _played(frames: int, fps: int, end: float) -> str:
     return f"{frames:,} frames, {duration(frames / fps)} at {fps} frames/s, t = 0 to {end:g}"
 
 
-def _show_errors(terminal: Console, simulation: Simulation, drift: float | None) -> None:
+def _show_errors(terminal: Console, simulation: Simulation, drift: float | None, n: int) -> None:
     """Say how much energy the movie lost or gained, and how right its first accelerations were."""
-    changed = "is not computed for this many bodies" if drift is None else f"is {drift:+.1e}"
+    from gravbench.movie.simulation import ENERGY_UP_TO
+
+    why = "is zero at first or leaves float64" if n <= ENERGY_UP_TO else "is not added up for so many bodies"
+    changed = f"has no value: the energy {why}" if drift is None else f"is {drift:+.1e}"
     tell(terminal, f"the relative change of the energy over the movie {changed}")
     errors = simulation.errors
     sizes = f"largest {errors.error_max:.1e}, rms {errors.error_rms:.1e}, of {errors.error_rows:,} bodies compared"

@@ -10,7 +10,7 @@ import typer
 
 from gravbench.cli import completion
 from gravbench.cli.folders import known_variants, unknown
-from gravbench.cli.options import LOOK, OWN, AsJson, app, console, paged, warn, writing
+from gravbench.cli.options import LOOK, OWN, AsJson, app, console, paged, tell_written, warn, writing
 from gravbench.errors import InputError
 
 if TYPE_CHECKING:
@@ -110,8 +110,12 @@ def source(
     if out is None:
         _show(text, language)
     else:
+        from gravbench.model.regular import check_unchanged
+
+        check_unchanged(out, text)
         with writing(out):
             out.write_text(text, "utf-8")
+        tell_written(console(), out)
 
 
 def _machine_code(variant: Variant, interaction: Interaction, toolkit: str | None, arch: str) -> tuple[str, str]:

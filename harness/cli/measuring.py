@@ -143,15 +143,19 @@ def _begun(sweep: Sweep, out: Path | None, *, resume: bool) -> tuple[Path | None
         InputError: there is no run to resume in ``out``, or it is of another sweep.
     """
     from gravbench.measuring import runner, shards
-    from gravbench.model import runs
+    from gravbench.model import lock, runs
 
     if out is None and resume:
         out = runs.newest(sweep.folder_name)
     if out is None:
         return None, []
+    if os.path.lexists(out) and not out.is_dir():
+        raise InputError(f"--out {out}: cannot be written: it is no folder; accepted: a new folder")
     if resume:
-        if not os.path.lexists(out):
-            raise InputError(f"--out {out}: no such folder; accepted with --resume: the folder of a run that was begun")
+        begun = (runs.RECORDS, runs.ENVIRONMENT, lock.LOCK, runner.WORKER_LOG)
+        if not any(os.path.lexists(out / name) for name in begun):
+            what = "no run" if os.path.lexists(out) else "no such folder"
+            raise InputError(f"--out {out}: {what}; accepted with --resume: the folder of a run that was begun")
         shards.check_resumed(out, sweep)
     return out, runner.recorded(out, resume=resume, say=warn)
 

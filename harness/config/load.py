@@ -83,12 +83,15 @@ def packaged() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder("gravbench.configs").glob("*.yaml"))}
 
 
-def find(config: str) -> Path:
+def find(config: str | Path) -> Path:
     """Find a configuration by the stem of a packaged one or by its path.
 
     Raises:
         InputError: there is none; the sentence names the packaged ones.
     """
+    if not isinstance(config, str | Path):
+        raise InputError(f"configuration {shortened(repr(config))}: accepted: its name or path")
+    config = str(config)
     paths = packaged()
     if config in paths:
         return paths[config]
@@ -103,8 +106,19 @@ def find(config: str) -> Path:
     raise InputError(f"{where}: {reason}, and not a packaged configuration; {nearest(path.stem, list(paths))}")
 
 
+def words(given: Sequence[str], name: str) -> list[str]:
+    """Return the texts of an argument of a program.
+
+    Raises:
+        InputError: it is a single text, or no sequence of texts.
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(word, str) for word in given):
+        raise InputError(f"{name} {shortened(repr(given))}: accepted: a list of texts")
+    return list(given)
+
+
 def load(
-    config: str,
+    config: str | Path,
     overrides: Sequence[str] = (),
     variants: Sequence[str] = (),
     toolkits: Sequence[str] = (),
@@ -129,6 +143,9 @@ def load(
         InputError: one sentence that names what is not accepted, where it stands, and what is accepted instead.
     """
     path = find(config)
+    overrides, variants, toolkits = (
+        words(given, name) for name, given in (("overrides", overrides), ("variants", variants), ("toolkits", toolkits))
+    )
     mistakes = Mistakes()
     document = read(path, mistakes)
     content = checked(document, mistakes)

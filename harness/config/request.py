@@ -72,7 +72,24 @@ class Request:
         cases = self._combined(blocks)
         self.mistakes.check()
         self.misfits.extend(unused(chain.from_iterable(blocks)))
+        self._check_effects(cases)
         return cases
+
+    def _check_effects(self, cases: Sequence[Case]) -> None:
+        """Refuse what the command line sets and no case uses.
+
+        Raises:
+            InputError: there is such a setting.
+        """
+        all_made, all_read = (all(is_generated(case.bodies) == made for case in cases) for made in (True, False))
+        causes = {
+            "subset": "all bodies are generated" if all_made else None,
+            "seed": "all bodies are read from files" if all_read else None,
+            **dict.fromkeys(("integrator", "dt"), None if any(case.dt for case in cases) else "no case times a step"),
+        }
+        for name, why in causes.items():
+            if why and name in self.overrides:
+                raise InputError(f"{self.overrides[name].where}: has no effect, because {why}; accepted: without it")
 
     def _combined(self, blocks: Sequence[Sequence[Block]]) -> list[Case]:
         """Make the cases of all entries, and collect what is wrong with them; what several share is said of the first.
@@ -258,7 +275,8 @@ class Request:
         wanted = self._condition(index, variants)
         settings = {name: self._setting(name, index) for name in SETTINGS}
         chosen = self.chosen_toolkits or catalogue()
-        places = {axis: self._place_of(axis, index) for axis in {**entry.axes, **self.overrides}}
+        stated = [name for name in SETTINGS if name in entry.model_fields_set | self.content.model_fields_set]
+        places = {name: self._place_of(name, index) for name in (*stated, *entry.axes, *self.overrides)}
         blocks = []
         for variant in (variant for variant in variants if variant.name in selected):
             able = entry.toolkit or [*unnamed(variant.toolkits), *self.chosen_toolkits]
@@ -269,9 +287,16 @@ class Request:
             blocks.append(Block(variant, toolkits, settings, axes, wanted, self._where(index), offered, places, named))
         return blocks
 
-    def _place_of(self, axis: str, index: int) -> str:
-        override = self.overrides.get(axis)
-        return override.where if override else self._where(index, axis)
+    def _place_of(self, name: str, index: int) -> str:
+        """Say where an axis or a setting has its value: on the command line, in the entry, or for all entries."""
+        if override := self.overrides.get(name):
+            return override.where
+        entry = self.content.variants[index]
+        return (
+            self._where(index, name)
+            if name in entry.axes.keys() | entry.model_fields_set
+            else self.document.where((name,))
+        )
 
     def _condition(self, index: int, variants: list[Variant]) -> Condition:
         names = ["variant", "chosen", "toolkit", *SETTINGS, *chain.from_iterable(variant.axes for variant in variants)]

@@ -29,7 +29,7 @@ class Block:
     """The part of a sweep that one variant of one entry makes; ``where`` begins the messages about it.
 
     The command line chose the ``toolkits`` among those ``offered``; the variant is ``chosen`` if it names that, too.
-    ``places`` has what begins the messages about each axis that was set.
+    ``places`` has what begins the messages about each axis and each setting that was set.
     """
 
     variant: Variant
@@ -88,7 +88,7 @@ def cases_of(block: Block, removed: Counter[str]) -> Iterator[Case]:
             named = {"variant": variant.name, "chosen": block.chosen, "toolkit": toolkit}
             if block.wanted.holds({**named, **stated, **axes}):
                 if reason := unfit_eps(settings["eps"], settings["dtype"]):
-                    raise InputError(f"{block.where}: {reason}")
+                    raise InputError(f"{block.places.get('eps', block.where)}: {reason}")
                 yield Case(variant=variant.name, toolkit=toolkit, axes=variant.complete(axes), **settings, **contents)
             else:
                 removed[f"when: {block.wanted.text}"] += 1
@@ -161,7 +161,7 @@ def _settings(block: Block) -> Iterator[dict[str, Any]]:
                 try:
                     offered = available(bodies, subset)
                 except InputError as error:
-                    raise InputError(f"{block.where}: {error}") from error
+                    raise InputError(f"{block.places.get('bodies', block.where)}: {error}") from error
                 if offered is None:
                     problem = f"n is missing, but {bodies} can make any number of bodies"
                     raise InputError(f"{block.where}: {problem}; accepted: 1 or more")

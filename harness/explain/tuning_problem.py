@@ -28,6 +28,7 @@ from gravbench.explain.standalone import naming_parts
 from gravbench.model import generators, interaction_files
 from gravbench.model.kernel_parts import UnmodelledError
 from gravbench.model.record import Record
+from gravbench.model.regular import check_unchanged
 from gravbench.model.runs import latest
 from gravbench.model.toolkits import catalogue
 from gravbench.model.variant import Variant
@@ -105,9 +106,13 @@ def write(problem: Problem, path: Path) -> list[Path]:
     """Write the T1 file to ``path``, and beside it the kernel and the times (``NAME.cache.json``).
 
     Returns the three files.
+
+    Raises:
+        InputError: a kernel of that name is there, and is another one.
     """
     base = path.name.removesuffix(ENDING)
     kernel, times = path.with_name(f"{base}.cu"), path.with_name(f"{base}.cache.json")
+    check_unchanged(kernel, problem.kernel)
     problem.specification["KernelSpecification"]["KernelFile"] = kernel.name
     kernel.write_text(problem.kernel, "utf-8")
     times.write_text(json.dumps(problem.times) + "\n", "utf-8")

@@ -295,7 +295,9 @@ class _Language:
 
 _CUDA_C = _Language(lambda value: f"real({value!r})", ".", "({0} ? {1} : {2})", "const real ")
 _WGSL = _Language(
-    lambda value: f"{value!r}f", ".", "select({2}, {1}, {0})", "let ",
+    # WGSL refuses two minus signs in a row.
+    lambda value: f"({value!r}f)" if math.copysign(1, value) < 0 else f"{value!r}f",
+    ".", "select({2}, {1}, {0})", "let ",
     {"inverse_sqrt": "inverseSqrt", "fabs": "abs"}, WGSL_RESERVED,
 )  # fmt: skip
 _PYTHON = _Language(lambda value: f"real({value!r})", "_", "({1} if {0} else {2})")

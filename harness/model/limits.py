@@ -57,7 +57,8 @@ Moment = Annotated[
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Amount = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
+LARGEST_AMOUNT = 1e30
+Amount = Annotated[float, Field(ge=0, le=LARGEST_AMOUNT, allow_inf_nan=False)]
 """A figure that is not negative."""
 Duration = Annotated[float, Field(ge=1e-15, le=1e12, allow_inf_nan=False)]
 """Seconds that passed: speeds and ratios made of them are finite."""

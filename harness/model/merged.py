@@ -207,6 +207,13 @@ def check_tolerances(source: Source) -> None:
         variant = variants.get(record.variant)
         if record.status != "ok" or variant is None:
             continue
+        if record.cycle > 1 and variant.approximates is None:
+            raise InputError(
+                f"{source.line_of(record)}: a cycle of {record.cycle}; accepted: 1, because {record.variant} computes "
+                f"all pairs in each launch; {TO_MEASURE_AGAIN}"
+            )
+        if record.cycle > 1 and record.error_cycle_max is None:
+            raise InputError(f"{source.line_of(record)}: error_cycle_max: none, of a cycle of {record.cycle}")
         error = record.error_max if record.error_magnitude_max is None else record.error_magnitude_max
         error = record.error_cycle_max if record.cycle > 1 else error
         most = _tolerated(record, variant)

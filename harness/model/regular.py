@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,9 +73,8 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         InputError: it cannot be written.
     """
-    temporary = path.with_suffix(".tmp")
-    with saying(temporary, "cannot be written"):
-        temporary.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    with saying(path, "cannot be written"):
         try:
             with temporary.open("xb", buffering=0) as file:
                 write_all(file.fileno(), content)
@@ -82,6 +82,16 @@ def write_whole(path: Path, content: bytes) -> None:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def check_unchanged(path: Path, text: str) -> None:
+    """Make sure that nothing else would be lost if this text were written.
+
+    Raises:
+        InputError: the file is there and has another content.
+    """
+    if os.path.lexists(path) and read_bytes(path) != text.encode():
+        raise InputError(f"{path}: exists already, with another content; accepted: another name, or move it away")
 
 
 def write_all(descriptor: int, content: bytes | bytearray) -> None:

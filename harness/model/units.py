@@ -244,11 +244,29 @@ def _spread(first: Sequence[float], corners: Sequence[Sequence[float]]) -> float
 
 
 def native(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return numbers that one pass can scale: float32 or float64 as the processor has them; infinite beyond these."""
-    return {name: array if array.dtype in _NATIVE else _as_float64(array) for name, array in arrays.items()}
+    """Return numbers that one pass can scale: float32 or float64 as the processor has them; infinite beyond these.
+
+    Where float64 rounds positions, they are relative to the first body.
+    """
+    given = {name: array if array.dtype in _NATIVE else _as_float64(array) for name, array in arrays.items()}
+    positions = [name for name in arrays if name != "mj"]
+    if any(_is_rounded(arrays[name], given[name]) for name in positions):
+        first = arrays["xj"][:1].astype(np.longdouble)
+        given |= {name: _as_float64(arrays[name].astype(np.longdouble) - first) for name in positions}
+    return given
 
 
 _NATIVE = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+_WHOLE = 2.0**53
+"""Up to here, float64 has every whole number."""
+
+
+def _is_rounded(array: Any, doubles: Any) -> bool:
+    """Tell whether an array on the host has more digits than float64, and is finite in it."""
+    if array.dtype in _NATIVE or not array.size or not np.isfinite(doubles).all():
+        return False
+    is_whole = array.dtype.kind in "iu"
+    return bool(abs(doubles).max() >= _WHOLE if is_whole else (array != doubles).any())
 
 
 def _as_float64(array: Any) -> Any:

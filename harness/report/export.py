@@ -40,7 +40,8 @@ def write(runs: Sequence[Sequence[Record]], path: Path, chosen: Chosen = EVERYTH
     """
     kind = next((kind for kind in KINDS if path.name.endswith(kind)), None)
     if kind is None:
-        raise InputError(f"--to {path}: the ending is {path.suffix or 'missing'}; {nearest(path.suffix, list(KINDS))}")
+        accepted = nearest(path.suffix, [*KINDS, ".t1.json of one variant"])
+        raise InputError(f"--to {path}: the ending is {path.suffix or 'missing'}; {accepted}")
     records = [record for run in runs for record in chosen.shown(latest(run))]
     lines = rows(runs, chosen)
     if kind == ".thicket.json":

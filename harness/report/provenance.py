@@ -50,6 +50,7 @@ def cut_short_notes(records: Iterable[Record]) -> list[str]:
     return [CUT_SHORT_NOTE] * any(record.outraced for record in records)
 
 
+THROTTLED = "!"
 NARROW = "*"
 """The sign of an uncertainty that does not include what processes differ by in such work."""
 NARROW_NOTE = (
@@ -60,14 +61,19 @@ NARROW_BRIEF = f"{NARROW} ± may be too small: the run repeated no anchor of thi
 
 
 def signs(record: Record) -> str:
-    """Return the signs of what the speed of a row is not: measured in full, of all n * n."""
-    return CUT_SHORT * record.outraced + (UNCOUNTED if record.uncounted else PARTIAL * is_partial(record))
+    """Return the signs of what the speed of a row is not: at the full clock, measured in full, of all n * n."""
+    cut = THROTTLED * bool(record.throttled) + CUT_SHORT * record.outraced
+    return cut + (UNCOUNTED if record.uncounted else PARTIAL * is_partial(record))
 
 
 def sign_notes(records: Iterable[Record]) -> list[str]:
     """Say below a table what these signs mean."""
-    there = "".join(map(signs, records))
-    return [note for note in (CUT_SHORT_NOTE, PARTIAL_NOTE, UNCOUNTED_NOTE) if note[0] in there]
+    signed = list(records)
+    reasons = sorted({reason for record in signed if record.throttled for reason in record.throttle_reasons})
+    why = f" ({', '.join(reasons)})" if reasons else ""
+    throttled = f"{THROTTLED} throttled: the device lowered its clock during the measurement{why}"
+    there = "".join(map(signs, signed))
+    return [note for note in (throttled, CUT_SHORT_NOTE, PARTIAL_NOTE, UNCOUNTED_NOTE) if note[0] in there]
 
 
 OTHER_METHOD = "°"

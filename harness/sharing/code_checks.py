@@ -19,7 +19,7 @@ from gravbench.model.variant import discover
 from gravbench.report.provenance import Here, Origin
 from gravbench.sharing.bundle import Bundle, Code, KernelFact
 from gravbench.sharing.kernels import NO_CUDA_C, Answer, Asked, Constants, Job, compiled, compiler, number_type
-from gravbench.sharing.measured_checks import most_per_second
+from gravbench.sharing.measured_checks import most_per_second, rate_of
 from gravbench.sharing.outcome import Outcome, at, counted, why_not
 from gravbench.toolkits import nvrtc
 
@@ -251,14 +251,15 @@ def _too_fast(bundle: Bundle, bounds: Bounds, ours: Ours) -> tuple[list[str], in
     """Say which records are faster than their kernels allow, and how many were looked at."""
     findings, looked = [], 0
     for number, record, kernels in ours.results(bundle):
-        if record.interactions_per_second is None:
+        speed = rate_of(record)
+        if speed is None:
             continue
         a_clock = bounds.of(ours.text(record), kernels)
         most = None if a_clock is None else most_per_second(record, a_clock)
         looked += most is not None
-        if most is not None and record.interactions_per_second > ABOVE_BOUND * most:
+        if most is not None and speed > ABOVE_BOUND * most:
             findings.append(
-                f"{at(number, record)}: {record.interactions_per_second:.3g} interactions/s, but its kernel's issue "
+                f"{at(number, record)}: {speed:.3g} interactions/s, but its kernel's issue "
                 f"bound is {most:.3g}: {a_clock:.3g} per clock of each multiprocessor, at the highest clock it read"
             )
     return findings, looked

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 
+from gravbench.model.derived import speeds
 from gravbench.model.record import Record
 from gravbench.model.toolkits import catalogue
 from gravbench.sharing.bundle import Bundle
@@ -28,6 +29,10 @@ COARSE = 1e-6
 """Seconds that a clock does not tell apart, from which on samples are few different numbers by themselves."""
 LEAST_ENERGY = 0.3
 """Of median power times time: less than the counter of any device tells, even averaged over idle time."""
+MOST_MHZ = 5000
+"""Above the clock of any GPU."""
+MOST_ABOVE_MEDIAN = 1.5
+"""Times the median clock of its readings that the highest one of a case may be: they are taken while it is busy."""
 A_DAY = 86_400
 
 
@@ -54,7 +59,7 @@ def digits(seconds: float) -> int:
 
 
 def _copied(measured: dict[int, Record]) -> list[str]:
-    """Say which case has samples of another one: in their order, in another order, or by a common factor."""
+    """Say which case has samples of another one: in their order or in another one, also by a factor."""
     findings = []
     known: dict[tuple[object, ...], tuple[int, Record]] = {}
     for number, record in measured.items():
@@ -72,7 +77,8 @@ def _marks(taken: Sequence[float]) -> Iterator[tuple[object, ...]]:
     """Return what two lists of samples have in common only if one was made of the other."""
     if len(taken) < WINDOW or len(set(taken)) < WINDOW - 1:
         return
-    yield ("sorted", *sorted(taken))
+    ordered = sorted(taken)
+    yield ("sorted and scaled", *(f"{sample / ordered[0]:.10f}" for sample in ordered))
     for first in range(len(taken) - WINDOW + 1):
         window = taken[first : first + WINDOW]
         if len(set(window)) >= WINDOW - 1:
@@ -108,6 +114,12 @@ def _time_mistakes(record: Record) -> Iterator[str]:
     alone = record.device_uuid is not None and len(set(record.processes)) <= 1
     if alone and isinstance(target, int | float) and record.batch == 1 and lasted < SHORT_SAMPLE * target:
         yield f"samples of one evaluation last {lasted:.3g} s, but {target:g} s were asked for"
+    clocks = record.sm_clock_mhz
+    usual = median(clocks) if clocks else 0
+    if clocks and max(clocks) > (MOST_ABOVE_MEDIAN * usual if len(clocks) >= FEWEST else math.inf):
+        yield f"a clock of {max(clocks):,} MHz, but half of its readings are {usual:,.0f} MHz or less"
+    elif clocks and max(clocks) > MOST_MHZ:
+        yield f"a clock of {max(clocks):,} MHz; accepted: up to {MOST_MHZ:,} MHz"
     power = median(record.power_watts) if record.power_watts else 0.0
     if record.joules is not None and power and record.joules < LEAST_ENERGY * power * record.median_seconds:
         yield f"{record.joules:.3g} J an evaluation, but {power:.0f} W for {record.median_seconds:.3g} s"
@@ -148,7 +160,8 @@ def rates(bundle: Bundle) -> Outcome:
     """Compare rates with more interactions per clock than any multiprocessor can compute."""
     findings, reasons, looked = [], [], 0
     for number, record in bundle.records.items():
-        if record.interactions_per_second is None:
+        speed = rate_of(record)
+        if speed is None:
             continue
         most = most_per_second(record, A_CLOCK)
         if most is None:
@@ -156,12 +169,18 @@ def rates(bundle: Bundle) -> Outcome:
             reasons.append("its launch or its clock is not recorded" if gpu else "it is of no GPU")
             continue
         looked += 1
-        if record.interactions_per_second > most:
+        if speed > most:
             findings.append(
-                f"{at(number, record)}: {record.interactions_per_second:.3g} interactions/s, more than {most:.3g}, "
+                f"{at(number, record)}: {speed:.3g} interactions/s, more than {most:.3g}, "
                 f"which is {A_CLOCK:g} per clock of each multiprocessor"
             )
     return Outcome(findings, why_not(reasons, "record"), counted(looked, "record"))
+
+
+def rate_of(record: Record) -> float | None:
+    """Return the interactions/s that follow from the samples of a result, whether or not it states them."""
+    is_result = record.status == "ok" and record.median_seconds is not None
+    return speeds(record)["interactions_per_second"] if is_result else None
 
 
 def most_per_second(record: Record, a_clock: float) -> float | None:

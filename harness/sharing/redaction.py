@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+import ipaddress
 import json
 import re
 import shlex
@@ -31,6 +32,19 @@ PATH = re.compile(
 """An absolute path, or one that begins at the working directory or at a home; and a page, which stays as it is."""
 ADDRESS = re.compile(r"\b(?:tcp|tls|ucx|wss?|http)://[^\s'\",;]*")
 """Where a process of another host listens."""
+NUMERIC = re.compile(
+    r"""
+    (?<![\w.:])
+    (?:
+        (?P<four> \d{1,3} (?: \.\d{1,3} ){3} ) (?!\.?\w) (?: :\d+ )?
+        | (?P<six> [0-9a-fA-F]* (?: :[0-9a-fA-F]* ){2,7} ) (?!\w)
+    )
+    """,
+    re.VERBOSE,
+)
+"""What may be the numeric address of a host, with a port or without."""
+HOME = re.compile(r"(?<![\w.~/])(?:/home/|/Users/|~)\w[\w.-]*/?(?![\w/.-])")
+"""The home folder of a user by itself, whose last part is a name."""
 SHORTEST_NAME = 3
 COMMON = {"root", "localhost", "localdomain", "user"}
 """Names of hosts and users that tell nobody from others."""
@@ -68,7 +82,8 @@ class Redaction:
 
     def prose(self, text: str) -> str:
         """Replace UUIDs, the folders of paths, and the names of this host and its user."""
-        text = ADDRESS.sub("ADDRESS", self.hashed(text))
+        text = NUMERIC.sub(_without_address, ADDRESS.sub("ADDRESS", self.hashed(text)))
+        text = HOME.sub("USER", text)
         text = PATH.sub(lambda match: match["page"] or match[0].rstrip("/").rpartition("/")[2] or "/", text)
         for name, instead in self._names.items():
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", instead, text, flags=re.IGNORECASE)
@@ -126,6 +141,16 @@ def local_names() -> dict[str, str]:
     with suppress(RuntimeError):
         names[Path.home().name] = "USER"
     return {name: word for name, word in names.items() if len(name) >= SHORTEST_NAME and name.lower() not in COMMON}
+
+
+def _without_address(match: re.Match[str]) -> str:
+    if not any(map(str.isdigit, match[0])):  # a::b is a name of C++
+        return match[0]
+    try:
+        ipaddress.ip_address(match["four"] or match["six"])
+    except ValueError:
+        return match[0]
+    return "ADDRESS"
 
 
 def _applied(rule: Rule, redaction: Redaction, value: Any) -> Any:

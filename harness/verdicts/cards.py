@@ -32,10 +32,11 @@ def multiprocessors(record: Record) -> int | None:
 
 
 def card_kind(records: Iterable[Record]) -> CardKind:
-    """Say what the device of these records is, as far as they tell."""
+    """Say what the device of these records is, as far as they tell; of cards that share the cases, what one is."""
     alike = list(records)
+    name = alike[0].card[0] if isinstance(alike[0], Shared) else alike[0].device
     capability = next((record.compute_capability for record in alike if record.compute_capability), None)
-    return CardKind(alike[0].device or "", capability, next(filter(None, map(multiprocessors, alike)), None))
+    return CardKind(name or "", capability, next(filter(None, map(multiprocessors, alike)), None))
 
 
 class Shared(Record, frozen=True):

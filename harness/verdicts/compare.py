@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError, nearest, shortened
 from gravbench.model.case import PARTS, Value, stated
 from gravbench.model.record import Record
 from gravbench.model.runs import latest
@@ -182,6 +182,17 @@ def threshold(text: str, option: str = "--threshold") -> float:
     return value
 
 
+def checked_threshold(value: object) -> float:
+    """Return the threshold that a program gives.
+
+    Raises:
+        InputError: it is no number between 0 and 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise InputError(f"threshold {shortened(repr(value))}: accepted: a number above 0 and below 1, such as 0.02")
+    return float(value)
+
+
 def fields(records: Iterable[Record]) -> list[str]:
     """Name what ``--by`` may take: fields of a case, and the axes that the records have."""
     names = [name for name in stated() if name != "n"]
@@ -218,7 +229,12 @@ def judge(base: Record, new: Record, scatter: Scatter, limit: float, *, one_run:
     if not (spans[0].sure and spans[1].sure):
         interval = Interval(interval.ratio, 0.0, math.inf)
     factor = None
-    if base.device == new.device and base.sm_clock_mhz and new.sm_clock_mhz and min(base.sm_clock_mhz) > 0:
+    if (
+        base.device == new.device
+        and base.sm_clock_mhz
+        and new.sm_clock_mhz
+        and min(base.sm_clock_mhz + new.sm_clock_mhz) > 0
+    ):
         factor = statistics.median(new.sm_clock_mhz) / statistics.median(base.sm_clock_mhz)
     late = base.outraced or new.outraced
     judged = known_processes and not late

@@ -9,6 +9,7 @@ import numpy as np
 from gravbench.config.settings import DRIFT_SECONDS, DRIFT_STEPS, DRIFT_UP_TO, DRIFT_UP_TO_ON_GPU
 from gravbench.model.bodies import Bodies
 from gravbench.model.interaction_files import find
+from gravbench.model.limits import LARGEST_AMOUNT
 from gravbench.toolkits.device_sums import DeviceSums
 from gravbench.verifying.direct_sums import direct_sums
 
@@ -42,14 +43,27 @@ def summed_energy(bodies: Bodies, *, device_sums: DeviceSums | None) -> float:
 def energy_drift(
     first: Bodies, now: Bodies, *, device_sums: DeviceSums | None = None, up_to: int = DRIFT_UP_TO
 ) -> float | None:
-    """Return (energy now - energy at first) / |energy at first|; None where that is zero or was not added up."""
-    before = energy(first, device_sums=device_sums, up_to=up_to)
-    after = energy(now, device_sums=device_sums, up_to=up_to) if before else None
-    return None if not before or after is None else (after - before) / abs(before)
+    """Return (energy now - energy at first) / |energy at first|.
+
+    It is None where that is zero, was not added up, or leaves float64.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        before = energy(first, device_sums=device_sums, up_to=up_to)
+        after = energy(now, device_sums=device_sums, up_to=up_to) if before else None
+    return _stated((after - before) / abs(before)) if before and after is not None else None
 
 
 def momentum_drift(first: Bodies, now: Bodies) -> float | None:
-    """Return |momentum now - momentum at first| / sum of mass |velocity| now; None where nothing moves."""
-    change = now.mass @ now.velocity - first.mass @ first.velocity
-    scale = float(now.mass @ np.linalg.norm(now.velocity, axis=1))
-    return float(np.linalg.norm(change)) / scale if scale else None
+    """Return |momentum now - momentum at first| / sum of mass |velocity| now.
+
+    It is None where nothing moves, or where it leaves float64.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        change = now.mass @ now.velocity - first.mass @ first.velocity
+        scale = float(now.mass @ np.linalg.norm(now.velocity, axis=1))
+        return _stated(float(np.linalg.norm(change)) / scale) if scale else None
+
+
+def _stated(drift: float) -> float | None:
+    """Return a drift that a record can state; None of what is infinite or no number."""
+    return drift if abs(drift) <= LARGEST_AMOUNT else None

@@ -220,7 +220,9 @@ def _swept(records: Iterable[Record]) -> list[str]:
 
 
 def _cells(records: list[Record], x: str, y: str, known: Uncertainties) -> Iterator[Row]:
-    fastest = fastest_of_each(records, lambda record: (record.axes[x], record.axes[y]))
+    # A record from before an axis was there has no place.
+    placed = [record for record in records if {x, y} <= record.axes.keys()]
+    fastest = fastest_of_each(placed, lambda record: (record.axes[x], record.axes[y]))
     best = max(rate(record) or 0.0 for record in fastest.values())
     for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: [(isinstance(at, str), at) for at in item[0]]):
         speed = rate(record) or 0.0

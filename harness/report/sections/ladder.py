@@ -24,7 +24,7 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.ladder import Rung
 from gravbench.verdicts.ranking import Conditions
 
-THROTTLED, UNSETTLED, UNKNOWN = "!", "~", "?"
+UNSETTLED, UNKNOWN = "~", "?"
 BUDGET = re.compile(r"budget of (\S+) s spent")
 """The stop reason of a measurement that took all the time it had."""
 INTERVAL = "interval"
@@ -178,9 +178,8 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def _signs(record: Record, content: Content) -> str:
-    measured = THROTTLED * bool(record.throttled) + UNSETTLED * _unsettled(record)
-    narrow = NARROW * content.known.may_be_narrow(record)
-    return measured + narrow + signs(record) + content.here.sign(record)
+    measured = UNSETTLED * _unsettled(record) + NARROW * content.known.may_be_narrow(record)
+    return measured + signs(record) + content.here.sign(record)
 
 
 def _unsettled(record: Record) -> bool:
@@ -193,10 +192,6 @@ def notes_of(
     """Say what the signs of tables of rungs mean, once for all of them, and which anchors of these places drifted."""
     records = [rung.best for rung in rungs]
     notes = []
-    if throttled := [record for record in records if record.throttled]:
-        reasons = joined(reason for record in throttled for reason in record.throttle_reasons)
-        why = f" ({reasons})" if reasons else ""
-        notes.append(f"{THROTTLED} throttled: the device lowered its clock during the measurement{why}")
     if stops := [record.stop_reason or "not recorded" for record in records if _unsettled(record)]:
         stopped = _stop_words(stops)
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {stopped}")

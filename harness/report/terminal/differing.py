@@ -21,7 +21,7 @@ def differences(comparison: Comparison) -> str:
     """Name what differs between the two records of a pair, a line per field with its values in BASE and NEW.
 
     ``driver 580.65 -> 590.12`` is that of BASE and that of NEW. Fields whose values are long, or change in many ways,
-    share the last line with the number of cases whose source differs.
+    share the last line with the number of cases whose source differs, and of those whose bodies do.
     """
     lines, last = [], []
     for name in (*NAMES, *UNNAMED):
@@ -47,6 +47,9 @@ def differences(comparison: Comparison) -> str:
     ]
     edited = len([old for old, new in hashes if old != new])
     last += [f"source of {count(edited, 'case')}"] * bool(edited)
+    bodies = [(pair.base.bodies_sha256, pair.new.bodies_sha256) for pair in comparison.pairs]
+    others = len([old for old, new in bodies if None not in (old, new) and old != new])
+    last += [f"bodies of {count(others, 'case')}"] * bool(others)
     return "\n".join([*lines, *[", ".join(last)] * bool(last)])
 
 
