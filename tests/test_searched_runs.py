@@ -35,11 +35,14 @@ class Watching(runner.Watcher):
     """Keeps what a search ends with."""
 
     def __init__(self):
-        self.found, self.apart = [], []
+        self.found, self.apart, self.cases_left_out = [], [], 0
 
     def searched(self, device, fastest, apart):
         self.found.append((device, [[case.label for case in cases] for cases in fastest]))
         self.apart = apart
+
+    def left_out(self, device, cases):  # noqa: ARG002
+        self.cases_left_out = cases
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ def searched(tmp_path):
         with runner.open_run(out, existing, [PROCESSOR], [], sweep, todo.planned) as (store, _):
             records = runner.run(sweep, todo, store, watcher, strategies=of_plan(sweep, todo))
         assert [one.key for one in RecordFile(out).read()][len(existing) :] == [one.key for one in records]
-        run.apart = watcher.apart
+        run.apart, run.left_out = watcher.apart, watcher.cases_left_out
         return records, watcher.found, todo
 
     return run
@@ -93,6 +96,7 @@ def test_a_case_that_is_far_behind_stops_after_three_samples_and_its_results_are
 def test_a_budget_of_trials_ends_a_search_and_a_resumed_one_goes_on(searched):
     pytest.importorskip("optuna")
     first, _, _ = searched("{strategy: random, budget_trials: 4}")
+    assert searched.left_out == 10 - len({record.key for record in first})
     # The anchor's case may be beside them: it is measured whether or not it was chosen.
     assert len({record.key for record in first}) in (4, 5)
     again, _, todo = searched("{strategy: random, budget_trials: 8}", resume=True)

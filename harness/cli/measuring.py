@@ -101,7 +101,7 @@ def run(
         todo = plan(sweep, devices, no_gpu, existing, chosen=bool(device))
         _say_misfits(sweep)
         if dry_run:
-            _show_plan(todo, terminal)
+            _show_plan(todo, terminal, sweep.search.budget_trials)
             return
         folder = out or runs.new_folder(sweep.folder_name)
         given: dict[str, str | list[str] | None] = {
@@ -253,8 +253,11 @@ def _print_mistakes(sentences: list[str], terminal: Console) -> None:
         terminal.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
 
 
-def _show_plan(todo: Plan, terminal: Console) -> None:
-    """Print a line for each task, but of the cases skipped for the same reason only the first and their number."""
+def _show_plan(todo: Plan, terminal: Console, most: int | None) -> None:
+    """Print a line for each task, but of the cases skipped for the same reason only the first and their number.
+
+    A search measures ``most`` cases on each kind of device.
+    """
     from gravbench.measuring.progress import duration, skips
 
     skipped: Counter[str] = Counter()
@@ -270,6 +273,8 @@ def _show_plan(todo: Plan, terminal: Console) -> None:
         tell(terminal, sentence)
     cases = sum(not task.skip for task in todo.tasks)
     terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was measured")
+    if most is not None:
+        terminal.print(f"The search measures at most {most:,} cases on each kind of device (search.budget_trials)")
 
 
 @app.command(rich_help_panel=MEASURE)

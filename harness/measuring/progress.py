@@ -154,6 +154,11 @@ class ConsoleWatcher(Watcher):
             more = f", and {len(cases) - 1} that cannot be distinguished from it" if len(cases) > 1 else ""
             self._print(sentence + more)
 
+    def left_out(self, device: str, cases: int) -> None:
+        """Say how many cases the budget left out."""
+        why = "the budget of the search is spent (search.budget_trials, search.budget_seconds)"
+        self._print(f"not measured on {device}: {cases:,} {'case' if cases == 1 else 'cases'}, because {why}")
+
     def over(self, seconds: Mapping[str, float]) -> None:
         """Say how many cases were skipped for each reason, and how the time divides."""
         for sentence in skips(self.skipped):

@@ -37,6 +37,10 @@ class Strategy(Protocol):
     def at_its_end(self) -> bool:
         """Whether what it asks from now on depends on all answers."""
 
+    @property
+    def left_out(self) -> int:
+        """How many cases are not measured, because the budget is spent."""
+
     def ask(self) -> Question | None:
         """Return what to measure next; None at the end."""
 

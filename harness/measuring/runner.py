@@ -66,6 +66,9 @@ class Watcher:
         ``apart`` tells each contest from the others of its n, as ``Strategy.told_apart`` does.
         """
 
+    def left_out(self, device: str, cases: int) -> None:
+        """A search of a kind of device has ended, and its budget left so many cases out."""
+
 
 SILENT = Watcher()
 
@@ -167,6 +170,8 @@ class _Run:
         for kind, strategy in self._strategies.items():
             fastest = strategy.result()
             self._watcher.searched(kind[0], fastest, strategy.told_apart([cases[0] for cases in fastest]))
+            if strategy.left_out:
+                self._watcher.left_out(kind[0], strategy.left_out)
 
     def _events(self, site: Site | None) -> Generator[Event]:
         folders, measure = self._sweep.variant_folders, self._sweep.measure

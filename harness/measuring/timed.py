@@ -35,8 +35,8 @@ class Subject:
 class Timed:
     """The force, on the device, and what a session does with everything that is timed.
 
-    The stages make it ``of_case``, verify the force, asks for the ``objection``, calls ``start``, measures
-    ``launch``, and calls ``finish`` and ``stepping``.
+    The stages make it ``of_case``, verify the force, ask for the ``objection``, call ``start``, measure ``launch``, and
+    call ``finish`` and ``stepping``.
     """
 
     def __init__(self, toolkit: DeviceToolkit, prepared: Prepared) -> None:

@@ -81,6 +81,11 @@ class Strategy(ABC):
         self._contest_of = {place: number for number, contest in enumerate(self.contests) for place in contest}
         self._fastest: list[Answer | None] = [None] * len(self.contests)
 
+    @property
+    def left_out(self) -> int:
+        """How many cases are not measured, because the budget is spent."""
+        return len(self.cases) - len(self._taken)
+
     def ask(self) -> Question | None:
         """Return what to measure next; None at the end, by the budget or because nothing is left."""
         self._began = self._clock() if self._began is None else self._began
