@@ -51,6 +51,15 @@ def test_a_setting_of_a_configuration_is_named_by_its_line(text, line, tmp_path,
     assert f"mine.yaml, line {line}: " in flat(said)
 
 
+def test_values_without_a_case_in_common_with_the_first_name_the_option():
+    code, text = command("compare", ROOT / "reports" / "h100" / "ladder", "--by", "p")
+    assert code == 0
+    assert "every value of p is compared with the first; to compare others: --values A,B" in flat(text)
+    code, text = command("compare", ROOT / "reports" / "h100" / "ladder", "--by", "p", "--values", "256,512")
+    assert code == 0
+    assert "--values A,B" not in flat(text)
+
+
 def test_a_file_beside_what_is_written_stays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("x.tmp", "x.zip.tmp"):

@@ -109,6 +109,8 @@ def compare(
         _print_comparisons(
             comparisons, records, variants, everything=everything, partners=by is None, markdown=markdown
         )
+        if by is not None and not any(comparison.pairs for comparison in comparisons):
+            warn(f"every value of {by} is compared with the first; to compare others: --values A,B")
     if any(_fails(comparisons, question) for question in fail_on or []):
         raise typer.Exit(1)
 

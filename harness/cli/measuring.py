@@ -198,7 +198,8 @@ def _add_counters(sweep: Sweep, folder: Path, terminal: Console) -> None:
     from gravbench.explain.counters import add_missing
 
     added, wanted = add_missing(sweep, folder, lambda sentence: terminal.print(sentence, markup=False))
-    terminal.print(f"{added} of {wanted} records have counters", markup=False)
+    said = f"{added} of {wanted} records have counters" if wanted else "no result of a single GPU lacks counters"
+    terminal.print(said, markup=False)
 
 
 def _say_outcome(records: list[Record], folder: Path, terminal: Console) -> None:
