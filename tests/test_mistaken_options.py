@@ -62,7 +62,7 @@ def test_values_without_a_case_in_common_with_the_first_name_the_option():
 
 def test_a_file_beside_what_is_written_stays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("x.tmp", "x.zip.tmp"):
+    for name in ("x.csv.tmp", "x.tmp", "x.zip.tmp"):
         (tmp_path / name).write_text("mine")
     (tmp_path / "z").mkdir()
     run = ROOT / "reports" / "h100" / "fastest-large"
@@ -70,8 +70,10 @@ def test_a_file_beside_what_is_written_stays(tmp_path, monkeypatch):
     code, text = command("share", run, "--out", "z")
     assert code == 2
     assert "z: cannot be written: Is a directory" in flat(text)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.tmp", "x.zip", "x.zip.tmp", "z"]
-    assert (tmp_path / "x.tmp").read_text() == "mine"
+    assert command("export", run, "--to", "x.csv")[0] == 0
+    written = ["x.csv", "x.csv.tmp", "x.tmp", "x.zip", "x.zip.tmp", "z"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == written
+    assert {(tmp_path / name).read_text() for name in written if name.endswith(".tmp")} == {"mine"}
 
 
 def test_an_edited_kernel_is_not_replaced(tmp_path, monkeypatch):

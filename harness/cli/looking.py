@@ -110,12 +110,16 @@ def source(
     if out is None:
         _show(text, language)
     else:
-        from gravbench.model.regular import check_unchanged
+        _write(text, out)
 
-        check_unchanged(out, text)
-        with writing(out):
-            out.write_text(text, "utf-8")
-        tell_written(console(), out)
+
+def _write(text: str, path: Path) -> None:
+    from gravbench.model.regular import check_unchanged
+
+    check_unchanged(path, text)
+    with writing(path):
+        path.write_text(text, "utf-8")
+    tell_written(console(), path)
 
 
 def _machine_code(variant: Variant, interaction: Interaction, toolkit: str | None, arch: str) -> tuple[str, str]:

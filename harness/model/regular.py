@@ -67,21 +67,29 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the name of a new file beside a path; at the end of the block it is moved into place, or is gone."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file beside and move it into place, so that a kill leaves the old one or the new one.
 
     Raises:
         InputError: it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    with saying(path, "cannot be written"):
-        try:
-            with temporary.open("xb", buffering=0) as file:
-                write_all(file.fileno(), content)
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+    with (
+        saying(path, "cannot be written"),
+        replacing(path) as temporary,
+        temporary.open("xb", buffering=0) as file,
+    ):
+        write_all(file.fileno(), content)
 
 
 def check_unchanged(path: Path, text: str) -> None:

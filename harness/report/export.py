@@ -11,6 +11,7 @@ from typing import Any
 
 from gravbench.errors import InputError, nearest
 from gravbench.model.record import Record
+from gravbench.model.regular import replacing
 from gravbench.model.runs import latest
 from gravbench.report import profiles, tuning_results
 from gravbench.report.chosen import EVERYTHING, Chosen
@@ -48,15 +49,14 @@ def write(runs: Sequence[Sequence[Record]], path: Path, chosen: Chosen = EVERYTH
         records, lines = profiles.measured(records, lines)
     if not records:
         raise InputError(f"--to {path}: there are no records to write; accepted: a run that has some")
-    temporary = path.with_name(path.name + ".tmp")
-    if kind == ".csv":
-        _csv(lines, columns(lines), temporary)
-    elif kind == ".parquet":
-        _parquet(lines, columns(lines), temporary)
-    else:
-        content = tuning_results.results(records) if kind == ".t4.json" else profiles.profiles(records, lines)
-        temporary.write_text(json.dumps(content, allow_nan=False) + "\n", "utf-8")
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        if kind == ".csv":
+            _csv(lines, columns(lines), temporary)
+        elif kind == ".parquet":
+            _parquet(lines, columns(lines), temporary)
+        else:
+            content = tuning_results.results(records) if kind == ".t4.json" else profiles.profiles(records, lines)
+            temporary.write_text(json.dumps(content, allow_nan=False) + "\n", "utf-8")
     return len(records)
 
 

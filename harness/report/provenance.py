@@ -69,8 +69,8 @@ def signs(record: Record) -> str:
 def sign_notes(records: Iterable[Record]) -> list[str]:
     """Say below a table what these signs mean."""
     signed = list(records)
-    reasons = sorted({reason for record in signed if record.throttled for reason in record.throttle_reasons})
-    why = f" ({', '.join(reasons)})" if reasons else ""
+    reasons = joined(reason for record in signed if record.throttled for reason in record.throttle_reasons)
+    why = f" ({reasons})" if reasons else ""
     throttled = f"{THROTTLED} throttled: the device lowered its clock during the measurement{why}"
     there = "".join(map(signs, signed))
     return [note for note in (throttled, CUT_SHORT_NOTE, PARTIAL_NOTE, UNCOUNTED_NOTE) if note[0] in there]
