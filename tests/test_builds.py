@@ -262,9 +262,9 @@ def test_a_builder_that_had_nothing_to_do_for_longer_than_its_limit_goes_on(pool
     (builder,) = pool._builders
     builder.deadline = 0.0
     pool.step(place)
+    assert not builder.is_lost
     built(CASES["tiled"])
     assert pool._builders == [builder]
-    assert not builder.is_lost
 
 
 def test_a_build_without_an_end_is_ended(tmp_path, pool_of):
