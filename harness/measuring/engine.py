@@ -245,7 +245,7 @@ class DeviceSessions:
                 self._add_standbys(_stretches([task, *left], self._measured), size)
             while len(self._sessions) < size:
                 self._begin_session(task)
-            # Nothing is measured while one of them still imports. One that never ends that fails with its next job.
+            # Nothing is measured while a session still imports. The next job of one that never ends importing fails.
             until = time.monotonic() + self._setup.measure.timeout_seconds
             while time.monotonic() < until and (
                 starting := [session for session in (*self._sessions, *self._standbys) if session.is_starting]
