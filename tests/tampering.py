@@ -18,7 +18,7 @@ from gravbench.model.statistics import ends
 from gravbench.sharing import bundle, redaction, writing
 from gravbench.sharing.bundle import CRATE, FACTS, OUTSIDE, TREE, Facts
 
-CPU, FAILURES = "h200/fastest_cpu", "h200/arena-peers-small"
+CPU, FAILURES = "h200/fastest_cpu", "h100/hard_bodies"
 """Packaged runs: with its plan, case by case; with invalid results."""
 FOLDER = tempfile.TemporaryDirectory()
 

