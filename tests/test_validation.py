@@ -44,11 +44,12 @@ explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(asse
 
 @pytest.fixture(scope="module")
 def records():
-    """All records of the model that are in the reports, by their run, if their kernels are those of this checkout."""
+    """All records of generated bodies in the reports that are of the model, by their run, if of this checkout's kernels."""
     found = {}
     for path in sorted(REPORTS.glob("h[12]00/*/records.jsonl")):
         own = [one for one in RecordFile(path.parent).read(str) if validation.modelled(one)]
-        found[str(path.parent.relative_to(REPORTS))] = [one for one in own if validation.of_this_checkout(one)]
+        generated = [one for one in own if not one.bodies_file_sha256]
+        found[str(path.parent.relative_to(REPORTS))] = [one for one in generated if validation.of_this_checkout(one)]
     return {name: own for name, own in found.items() if own}
 
 
@@ -67,10 +68,7 @@ def test_the_file_is_of_all_records(records):
     named = {*words[3:]}
     refresh = "run: python docs/hooks/refresh.py, with these runs in the block's command"
     assert records.keys() <= named, refresh
-    # What tensor computes depends on its bodies, and a table of these is no part of the project.
-    everything = [
-        one for own in records.values() for one in own if not (one.bodies_file_sha256 and one.variant == "tensor")
-    ]
+    everything = [one for own in records.values() for one in own]
     expected = Counter((one.variant, one.n) for one in validation.distinct(everything))
     assert Counter((one.variant, one.n) for errors in FOUND for one in errors.compared) == expected, refresh
 
@@ -93,10 +91,7 @@ def middle(errors):
 @pytest.mark.parametrize("errors", FOUND, ids=lambda errors: errors.variant)
 def test_the_model_predicts_what_the_file_says(errors, records):
     told = middle(errors)
-    # What tensor computes depends on its bodies, and a table of these is no part of the project.
-    everything = [
-        one for own in records.values() for one in own if not (one.bodies_file_sha256 and one.variant == "tensor")
-    ]
+    everything = [one for own in records.values() for one in own]
     record = next(
         one
         for one in everything

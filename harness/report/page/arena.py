@@ -54,13 +54,15 @@ def _rows(arena: Arena, known: Uncertainties) -> list[dict[str, Any]]:
     rows = [_row(point, known) for point in arena.points]
     room = Room(places(rows, "error", "ms", charts.WIDTH, charts.ARENA_HEIGHT))
 
-    def put(place: int, field: str, text: str, *, left: bool, anyhow: bool = False) -> bool:
-        free = room.put(place, text, left=left, under=field == "name below", anyhow=anyhow)
-        if free or anyhow:
+    def put(place: int, field: str, text: str, *, left: bool) -> bool:
+        free = room.put(place, text, left=left, under=field == "name below")
+        if free:
             rows[place][field] = text
         return free
 
-    for places_of_method in ranking.grouped(range(len(rows)), lambda place: str(rows[place]["method"])).values():
+    # A method with few points has few places for its name.
+    by_method = ranking.grouped(range(len(rows)), lambda place: str(rows[place]["method"])).values()
+    for places_of_method in sorted(by_method, key=len):
         places_of_method.sort(key=lambda place: rows[place]["error"])
         name = rows[places_of_method[0]]["method"]
         sides = [("name before", True), ("name after", False)]
@@ -70,10 +72,10 @@ def _rows(arena: Arena, known: Uncertainties) -> list[dict[str, Any]]:
             for side in (sides if room.places[place][0] > charts.WIDTH / 2 else sides[::-1])
         ]
         tries += [(place, "name below", True) for place in places_of_method]
-        # A method without its name would be no use.
-        if not any(put(place, field, name, left=left) for place, field, left in tries):
-            place, field, left = tries[0]
-            put(place, field, name, left=left, anyhow=True)
+        # Where no place is free, the legend alone names it.
+        for place, field, left in tries:
+            if put(place, field, name, left=left):
+                break
     for place, row in enumerate(rows):
         put(place, "setting", row["accuracy"], left=False)
     return rows

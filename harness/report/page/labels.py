@@ -20,8 +20,8 @@ class Room:
         self.places = places
         self._taken = [(x - SIGN, y - SIGN, x + SIGN, y + SIGN) for x, y in places]
 
-    def put(self, place: int, text: str, *, left: bool, under: bool = False, anyhow: bool = False) -> bool:
-        """Take the room of a text beside a point where it is free, or ``anyhow``; tell whether it was free.
+    def put(self, place: int, text: str, *, left: bool, under: bool = False) -> bool:
+        """Take the room of a text beside a point where it is free; tell whether it was.
 
         It stands a little above the point, or ``under`` it.
         """
@@ -31,7 +31,7 @@ class Room:
         above, below = (y + BELOW, y + ABOVE) if under else (y - ABOVE, y - BELOW)
         # Beyond the left edge stand the numbers of the axis.
         free = low > -SIGN and not any(low < c and a < high and above < d and b < below for a, b, c, d in self._taken)
-        if free or anyhow:
+        if free:
             self._taken.append((low, above, high, below))
         return free
 
