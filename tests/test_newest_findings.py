@@ -213,8 +213,11 @@ FEW = "split cupy n=8192 / tiled cupy n=8192"
             "h100/fastest is newer: 3.079 instead of 3.163",
         ),
         ("It is 1.85 <!-- h200/languages: speed of tiled cupy n=65536 / naive cupy n=65536 --> times as fast.", None),
-        ("Its error: 4.9e-3 <!-- h200/arena: error_p99 of resident_tree cupy n=1048576 bodies=plummer part=0.01 moments=monopole -->",
-         None),
+        (
+            "Its error: 4.9e-3 <!-- h200/arena: error_p99 of resident_tree cupy n=1048576 bodies=plummer part=0.01 "
+            "moments=monopole -->",
+            None,
+        ),
     ],
 )  # fmt: skip
 def test_a_stale_finding_is_found(text, answer):

@@ -44,7 +44,7 @@ explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(asse
 
 @pytest.fixture(scope="module")
 def records():
-    """All records of the model in the reports, of generated bodies and of the kernels of this checkout, by their run."""
+    """All records of the model in the reports, of generated bodies and this checkout's kernels, by their run."""
     found = {}
     for path in sorted(REPORTS.glob("h[12]00/*/records.jsonl")):
         own = [one for one in RecordFile(path.parent).read(str) if validation.modelled(one)]
