@@ -12,21 +12,22 @@ from pathlib import Path
 
 from conftest import ROOT
 from gravbench.model import derived
+from gravbench.model.extent import Extent
 from gravbench.model.record import Record
-from gravbench.model.runs import ENVIRONMENT, RECORDS
+from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
 from gravbench.model.statistics import ends
 from gravbench.sharing import bundle, redaction, writing
 from gravbench.sharing.bundle import CRATE, FACTS, OUTSIDE, TREE, Facts
 
-CPU, FAILURES = "h200/fastest_cpu", "h100/hard_bodies"
-"""Packaged runs: with its plan, case by case; with invalid results."""
+CPU = "h200/fastest_cpu"
+"""A packaged run with its plan, case by case."""
 FOLDER = tempfile.TemporaryDirectory()
 
 
 def part_of(name, variant, sizes=()):
     """Make a run of what a packaged run has of a variant, of some numbers of bodies or all, and return its folder."""
-    whole, part = ROOT / "reports" / name, Path(FOLDER.name) / variant
-    part.mkdir()
+    whole, part = ROOT / "reports" / name, Path(FOLDER.name) / name / variant
+    part.mkdir(parents=True)
     lines = (whole / RECORDS).read_text("utf-8").splitlines(keepends=True)
     fitting = [line for line in lines if f'"variant":"{variant}"' in line]
     wanted = [line for line in fitting if not sizes or json.loads(line)["n"] in sizes]
@@ -35,10 +36,23 @@ def part_of(name, variant, sizes=()):
     return str(part)
 
 
+def planned_part_of(name, variant):
+    """Make a run of what a packaged run has of a variant, which was planned to be no more, and return its folder."""
+    part = Path(part_of(name, variant))
+    records = RecordFile(part).read()
+    (start,) = json.loads((part / ENVIRONMENT).read_bytes())
+    whole, keys = Extent.model_validate(start["sweep"]), {record.key for record in records}
+    own = Extent.of([key for key in whole.cases if key in keys], [], whole.measure, whole.flops_per_interaction)
+    start |= {"sweep": own.model_dump(), "sweep_sha256": own.sha256, "planned": len(records)}
+    (part / ENVIRONMENT).write_text(json.dumps([start]), "utf-8")
+    return str(part)
+
+
 GPU = part_of("h100/ladder", "naive", sizes=(65536, 262144))
 LONG = part_of("h100/fastest", "float64_sums")
 ENERGY = part_of("h100/fastest-large", "tensor_half")
-"""Parts of packaged runs: with a kernel of this checkout; with cases of seconds; with the energy of one case."""
+FAILURES = planned_part_of("h100/hard_bodies", "tensor_half")
+"""Parts of packaged runs: a kernel of this checkout; cases of seconds; the energy of one case; invalid results."""
 SOURCE = "code/naive-pycuda-gravity/kernel.cu"
 CUBE, SQUARE = "inverse * (inverse * inverse)", "inverse * inverse"
 
