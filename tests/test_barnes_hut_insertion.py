@@ -77,6 +77,7 @@ def test_sorted_bodies_walk_in_the_order_of_their_codes(sort):
     assert sorted(own.order.tolist()) == list(range(500))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axes", [{"dim": 2}, {"dim": 3, "sort": "radix"}, {"dim": 3, "cores": "one"}], ids=str)
 def test_with_theta_0_it_is_the_direct_sum(axes):
     bodies = generators.plummer(150, 5, 0.05)

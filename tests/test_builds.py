@@ -267,6 +267,7 @@ def test_a_builder_that_had_nothing_to_do_for_longer_than_its_limit_goes_on(pool
     assert pool._builders == [builder]
 
 
+@pytest.mark.slow
 def test_a_build_without_an_end_is_ended(tmp_path, pool_of):
     variant_file(tmp_path, "time.sleep(100)")
     _, built, _ = pool_of(limit_seconds=3)
@@ -297,6 +298,7 @@ def stands_still(process):
     return {each.status() for each in tree} <= {psutil.STATUS_STOPPED, psutil.STATUS_DISK_SLEEP}
 
 
+@pytest.mark.slow
 def test_a_suspended_pool_stands_still_with_all_that_it_started_and_its_time_does_not_count(tmp_path, pool_of):
     variant_file(tmp_path, "import subprocess; subprocess.run(['sleep', '100'])")
     pool, _, place = pool_of()

@@ -309,6 +309,7 @@ def test_from_a_program_too_a_run_without_a_case_leaves_no_folder(folder, monkey
     assert not (folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_run_of_which_every_case_is_skipped_is_code_1_with_the_reason(folder, command):
     (folder / "gpu.yaml").write_text(f"n: 16\n{PROTOCOL}variants: {{variant: tiled, toolkit: numba}}\n")
     done = command("run", "gpu.yaml", "--out", "out")
@@ -454,6 +455,7 @@ def test_the_list_of_one_variant_has_all_that_it_declares_on_a_cpu_too(command, 
     assert str(variant.path) in done.stdout
 
 
+@pytest.mark.slow
 def test_the_doctor_works_without_a_gpu_and_says_how_to_mend_each_toolkit(tmp_path):
     done = gravbench(tmp_path, "doctor", COLUMNS="1000")
     assert done.returncode == 0, done.stderr

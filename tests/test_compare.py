@@ -945,6 +945,7 @@ variants: numpy_direct
 """
 
 
+@pytest.mark.slow
 def test_the_selftest_measures_on_the_cpu_and_can_be_judged_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY, "utf-8")

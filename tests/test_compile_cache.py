@@ -99,6 +99,7 @@ def test_versions_and_settings_of_numba_tell_functions_apart(monkeypatch, tmp_pa
     assert compile_cache._surroundings.__wrapped__() != before
 
 
+@pytest.mark.slow
 def test_another_process_finds_it_whatever_the_order_of_its_sets(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

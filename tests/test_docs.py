@@ -134,6 +134,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_every_kernel_of_the_tutorial_is_simulated(tmp_path):
     pytest.importorskip("numba_cuda")
     names = re.findall(r"^python examples/simulate.py (\w+)", TUTORIAL, re.MULTILINE)

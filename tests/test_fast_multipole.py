@@ -103,6 +103,7 @@ def ancestors(parents, node):
         node = parents[node]
 
 
+@pytest.mark.slow
 def test_every_pair_of_bodies_is_near_or_far_once(run):
     bodies = generators.collision(400, 5, EPS)
     run(bodies, order=3, part=0.01)
@@ -168,6 +169,7 @@ def test_the_largest_error_over_a_plummer_sphere_is_a_few_times_the_percentile(r
     assert errors.max() < min(5 * nearly, 6e-3)
 
 
+@pytest.mark.slow
 def test_bodies_at_another_scale_meet_as_much_as_before(run):
     """Accelerations of the evaluation before would be hundreds of times too small: nothing would be far."""
     bodies = generators.plummer(1000, 2, 1e-3)
@@ -244,6 +246,7 @@ def used_and_room():
     return Noting.arguments["fast_multipole"][9][:2], Noting.arguments["fast_multipole"][15]
 
 
+@pytest.mark.slow
 def test_lists_without_room_get_room(run, monkeypatch):
     bodies = generators.plummer(300, 3, EPS)
     axes = {"order": 3, "opening": "geometric", "theta": 0.7}
@@ -265,6 +268,7 @@ def without_lists(run, monkeypatch, bodies, axes):
     return run(bodies, **axes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "axes",
     [
@@ -306,6 +310,7 @@ def test_accelerations_of_other_bodies_do_not_make_results_worse(run):
         assert np.quantile(relative_errors(bodies, prepared.accelerations[:, :3]), 0.99) < 1.5 * usual, stale
 
 
+@pytest.mark.slow
 def test_lists_by_accelerations_of_other_bodies_do_not_outgrow_their_room(run, monkeypatch):
     """They would be many times as long, and bodies that walk the tree without lists take longer."""
     leave_little_room(monkeypatch)
@@ -354,6 +359,7 @@ def test_bodies_with_longer_lists_than_those_it_was_prepared_with_get_room(run, 
     assert computed == [False, True]
 
 
+@pytest.mark.slow
 def test_bodies_that_take_turns_get_room_for_the_longer_lists(run, monkeypatch):
     """Room grows with what was cut off, though the evaluations in between need less than there is."""
     leave_little_room(monkeypatch)
@@ -389,6 +395,7 @@ class Short(Noting):
         return super().device_array(shape, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "fits"), [pytest.param(1.5, True, marks=pytest.mark.slow), (0.5, False)])
 def test_lists_have_as_much_room_as_the_device_has_memory(run, libraries, monkeypatch, part, fits):
     bodies = generators.plummer(1000, 3, EPS)
@@ -418,6 +425,7 @@ def compiled(stem, architecture, **constants):
     return compile_cuda(defines + cuda_source(VARIANT.path.with_suffix(".cu"), find(GRAVITY)), architecture, FLAGS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [4, 5])
 def test_multipoles_are_read_by_rows_of_four(order):
     _, ptx, _ = compiled("fast_multipole_far", "compute_90", ORDER=order, P=128)

@@ -74,6 +74,7 @@ def test_the_run_and_its_report_name_its_device(run):
     assert "Pretended 1 with driver 1.0" in text
 
 
+@pytest.mark.slow
 def test_without_a_gpu_of_the_first_family_its_devices_are_the_usual_ones(run):
     script = "from gravbench.toolkits.devices import select; print([device.selector for device in select([])[0]])"
     environment = os.environ | {"PYTHONPATH": str(FOLDER), "CUDA_VISIBLE_DEVICES": ""}

@@ -63,6 +63,7 @@ def printed(folder, text, layer="omp"):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_child_forked_after_a_force_on_the_cpu_is_answered_at_once(tmp_path):
     found = printed(
         tmp_path,
@@ -106,11 +107,13 @@ def test_the_environment_variable_that_the_sentence_advises_helps(tmp_path):
     assert children == pytest.approx(before, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_child_forked_before_the_first_force_computes_it(tmp_path):
     found = printed(tmp_path, 'print(*in_fork(pull, "cpu", "cpu"), pull("cpu"), sep="\\n")')
     assert found.splitlines() == [SHAPE] * 3
 
 
+@pytest.mark.slow
 def test_threads_that_a_program_started_itself_count_and_pass_to_the_children_of_children(tmp_path):
     text = """
 import numba
@@ -152,11 +155,13 @@ print(rows(0), *in_fork(rows, 0, 1))
     assert printed(tmp_path, text) == "100000 100000 100000\n"
 
 
+@pytest.mark.slow
 def test_a_layer_that_survives_a_fork_is_used_after_it(tmp_path):
     text = 'print(pull("cpu"), *in_fork(pull, "cpu", "cpu"), sep="\\n")'
     assert printed(tmp_path, text, layer="workqueue").splitlines() == [SHAPE] * 3
 
 
+@pytest.mark.slow
 def test_a_fork_waits_for_the_first_force_of_another_thread(tmp_path):
     # What that thread imports when the process is forked, a child could never import.
     (tmp_path / "slow.py").write_text("import __main__, time\n__main__.begun.set()\ntime.sleep(1)\n")

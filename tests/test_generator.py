@@ -298,6 +298,7 @@ def accepted(words, line):
     return found
 
 
+@pytest.mark.slow
 def test_a_value_of_any_name_is_computed_as_with_a_name_that_means_nothing(words, tmp_path):
     names = accepted(words, "{} = j.x")
     assert set(OTHERS) <= {*names}

@@ -116,6 +116,7 @@ def test_many_rows_are_summed_by_several_launches(simulated, monkeypatch):  # no
     np.testing.assert_allclose(found.plain, expected.plain, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_parameters_are_those_that_numba_compiles_the_kernel_for(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(LAYOUTS)

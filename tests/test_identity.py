@@ -387,6 +387,7 @@ def test_a_shared_file_counts_where_it_runs(copied, name, edit, toolkits):
     assert changed(before, hashes(copied, name)) == toolkits
 
 
+@pytest.mark.slow
 def test_every_shared_header_counts_in_every_kernel_that_has_it(copied):
     for header in (copied / "common").glob("*.cuh"):
         users = [

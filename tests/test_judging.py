@@ -280,6 +280,7 @@ def test_what_is_wrong_is_found_and_explained(replaced, cause):
     assert cause in result.sizes[0].cause, result.sizes[0]
 
 
+@pytest.mark.slow
 @emulated
 def test_a_right_entry_is_accepted_at_every_size():
     result = judged(RIGHT, (1, 2, 31, 64, 300))

@@ -60,6 +60,7 @@ def checked(name, text, file=None):
     return check(exercise(name), path, text, thresholds().of(name), EmulatedLauncher())
 
 
+@pytest.mark.slow
 @graded
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in NAMES]
@@ -155,6 +156,7 @@ def test_what_does_not_compile_names_the_file_of_the_student(old, new, said):
     assert checked("threads", text.replace(old, new), "mine.cu").sentence.startswith(said)
 
 
+@pytest.mark.slow
 @graded
 def test_a_tile_of_each_thread_alone_is_recognized():
     text = exercise("tiles").solution().replace("__shared__ float4 tile", "float4 tile")
@@ -308,6 +310,7 @@ def test_a_head_that_asks_for_other_rules_is_refused():
             checked("tiles", solution.replace(old, new, 1))
 
 
+@pytest.mark.slow
 @graded
 def test_a_student_gets_a_skeleton_an_answer_hints_and_then_the_solution(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -431,6 +434,7 @@ def test_texts_with_other_names_comments_and_constants_are_nearly_the_same():
     assert similar({"ann": solution, "bob": other}, [skeleton])[0].similarity < 1
 
 
+@pytest.mark.slow
 @graded
 def test_a_class_is_one_table_and_a_page(tmp_path):
     submissions = {

@@ -241,6 +241,7 @@ def test_python_is_not_judged_and_the_sentence_says_what_takes_it(tmp_path):
     assert said.endswith(f"Python is neither judged nor ranked; accepted: gravbench learn check {file}")
 
 
+@pytest.mark.slow
 @simulated
 def test_without_a_compiler_a_right_kernel_is_right_and_not_counted(tmp_path, monkeypatch):
     def machine_code(*_):

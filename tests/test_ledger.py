@@ -448,6 +448,7 @@ def test_a_tile_is_as_long_as_its_axis_says():
     assert dynamic.per_tile > 0
 
 
+@pytest.mark.slow
 def test_one_fp16_number_has_a_loop_beside_that_of_two():
     slots = {}
     for name, axes in (("tensor", {"terms": 1}), ("tensor_half", {})):
@@ -635,6 +636,7 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path):
     assert "const real cube = inverse * inverse * inverse;" in parser.found
 
 
+@pytest.mark.slow
 def test_what_the_source_says_is_only_text_on_the_page():
     found = of("fast_multipole", "barnes_hut")
     for row in found.main:

@@ -59,6 +59,7 @@ def test_texts_in_wgsl_have_no_words_of_cuda(name):
     assert sum(path.parent.name == name for path in SUBMISSIONS) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [marked(name) for name in IN_WGSL])
 def test_a_solution_in_wgsl_is_right_by_the_judge_of_entries(name, adapter):
     of_name = exercise(name)
@@ -203,6 +204,7 @@ def wrong_results(result):
     yield unwritten
 
 
+@pytest.mark.slow
 def test_the_page_and_the_judge_name_the_same_mistakes(opened):
     """Each known mistake, computed by Python, gets the same sentence from the page."""
     n, tiles = 100, [64, 32]
@@ -241,6 +243,7 @@ def test_on_a_gpu_the_time_beside_the_rung_decides(opened):
     assert beside((1.5, 0.9), (1.0, 0.9))["verdict"] == "right", "what scatters is within nothing"
 
 
+@pytest.mark.slow
 def test_hints_open_one_after_another_and_the_solution_after_an_attempt(opened):
     opened("localStorage.clear()")
     opened.driver.refresh()

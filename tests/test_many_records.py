@@ -99,6 +99,7 @@ def test_two_records_are_compared_in_a_few_calls(runs):
     assert more < 210 * (MANY - FEW)
 
 
+@pytest.mark.slow
 def test_a_report_looks_at_a_record_in_a_few_calls(runs):
     reported(runs[FEW][0])
     # Rich lays tables out in some 2,000 calls per record, in a second for a thousand rows.

@@ -445,6 +445,7 @@ def test_a_value_beyond_its_range_is_said_with_the_nearest():
     ]
 
 
+@pytest.mark.slow
 def test_a_misfit_of_any_variant_names_a_value_with_which_it_runs():
     found = 0
     for variant in discover().values():

@@ -60,6 +60,7 @@ def test_values_without_a_case_in_common_with_the_first_name_the_option():
     assert "--values A,B" not in flat(text)
 
 
+@pytest.mark.slow
 def test_a_file_beside_what_is_written_stays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("x.csv.tmp", "x.tmp", "x.zip.tmp"):

@@ -521,6 +521,7 @@ def test_hashes_and_uuids_are_folded_at_the_end(committed):
     assert "<summary>commits, cards, seeds</summary>" in after
 
 
+@pytest.mark.slow
 def test_a_variant_has_one_colour_in_all_figures_six_are_highlighted_and_the_rest_is_grey():
     runs = [run_of(folder) for folder in RUNS]
     found: dict[str, set[str]] = {}
@@ -737,6 +738,7 @@ def test_figures_and_tables_of_a_device_that_drifted_say_so():
     assert "the worst of 2 anchors" in ladder.caption
 
 
+@pytest.mark.slow
 def test_figures_are_written_as_svg_and_png(tmp_path):
     (tmp_path / "run").mkdir()
     for one in swept():

@@ -242,6 +242,7 @@ def test_the_clock_under_a_load_is_a_share_of_the_reported_one():
     assert Peaks().share_of_clock("mma_mufu") == 1.0
 
 
+@pytest.mark.slow
 def test_the_processor_has_ceilings_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(host_peaks, "WARM_UP_SECONDS", 0.0)
     monkeypatch.setattr(host_peaks, "TURNS", 64)

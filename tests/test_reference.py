@@ -453,6 +453,7 @@ def test_the_plain_sum_is_that_of_a_loop_in_the_number_type(dtype):
     assert (np.abs(sums.exact) <= sums.magnitudes * (1 + 1e-12)).all()
 
 
+@pytest.mark.slow
 def test_what_numba_keeps_on_the_disk_is_of_the_same_interaction_and_whole(tmp_path, monkeypatch):
     """Two interactions that differ by a constant have the same bytecode, and a disk can lose what was written."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))

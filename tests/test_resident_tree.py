@@ -261,6 +261,7 @@ def test_a_body_whose_contributions_cancel_is_judged_by_a_part_of_their_magnitud
     assert last[1] == pytest.approx(np.linalg.norm(found[1]), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_long_walk_compares_cells_with_bodies_and_meets_less(run):
     bodies = generators.plummer(2000, 3, EPS)
     prepared, *_ = run(bodies)

@@ -283,6 +283,7 @@ def test_values_that_are_equal_in_python_are_different_points():
     assert [space.nearest(point_of(one), set()) for one in cases] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 @needs_optuna
 def test_tpe_needs_fewer_measurements_than_random_on_a_separable_space_of_10_000_points():
     cases = [case(a=a, b=b, c=c, d=d) for a, b, c, d in product(range(10), repeat=4)]

@@ -64,6 +64,7 @@ def searched(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_race_measures_every_case_and_ends_with_those_that_cannot_be_told_from_the_fastest(searched):
     records, found, todo = searched("race")
     assert {record.status for record in records} == {"ok"}
@@ -77,6 +78,7 @@ def test_a_race_measures_every_case_and_ends_with_those_that_cannot_be_told_from
     assert sorted(searched.apart) == [f"seed={number}" for number in range(1, 8)]
 
 
+@pytest.mark.slow
 def test_a_case_that_is_far_behind_stops_after_three_samples_and_its_results_are_judged(searched, monkeypatch):
     from gravbench.search.orders import Race
 

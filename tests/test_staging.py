@@ -426,6 +426,7 @@ def test_fewer_bodies_are_compared_where_float64_is_slow(ratio, rows, queued, tm
     assert force(*sphere(3000), **options, return_choice=True)[1].sampled_rows == rows
 
 
+@pytest.mark.slow
 @NEEDS_COMPILER
 @pytest.mark.parametrize("few", [2100, 2099])
 def test_arrays_that_are_kept_serve_any_quantile(few, queued, tmp_path, monkeypatch):

@@ -36,6 +36,7 @@ def test_each_kernel_of_the_file_is_what_the_variant_compiles(name):
         assert alone == joined
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="no nvcc on PATH")
 @pytest.mark.parametrize("name", ["tiled", "tensor_gpus"])
 def test_plain_nvcc_compiles_each_command_that_the_file_names(tmp_path, name):

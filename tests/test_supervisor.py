@@ -309,6 +309,7 @@ def test_a_session_that_imports_is_suspended_and_one_that_is_ready_is_not(begin)
     assert starting.connection.poll(PATIENCE)
 
 
+@pytest.mark.slow
 def test_a_session_imports_nothing_of_the_program_that_starts_it(tmp_path):
     text = """
 import gravbench, sys

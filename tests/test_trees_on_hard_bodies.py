@@ -70,6 +70,7 @@ def test_by_default_they_are_within_their_tolerance(accelerations, variant, name
     assert computed["body_body"] <= bodies.n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_bodies_at_one_place_meet_no_more_than_others(accelerations, variant):
     """They are divided among leaves of the usual size, which act as wholes: much smaller than eps."""

@@ -88,6 +88,7 @@ def test_of_the_repetitions_in_committed_runs_90_to_99_per_cent_lie_within_inter
     assert held <= 0.99 * found or found < ENOUGH, (held, found)
 
 
+@pytest.mark.slow
 def test_the_document_says_how_many_lie_inside(inside):
     said = " ".join((ROOT / "docs" / "explanation" / "comparing.md").read_text("utf-8").split())
     gpu, step, both, host = percentages(inside)

@@ -299,6 +299,9 @@ def test_numpy_does_not_overflow_where_the_pull_itself_does_not(accelerate):
 
 
 CUDA_C = [name for name, variant in VARIANTS.items() if variant.has_cuda_c]
+SLOW_TO_COMPILE = dict.fromkeys(
+    ("fast_multipole", "resident_tree", "resident_tree_gpus", "tensor_gpus"), pytest.mark.slow
+)
 
 
 def compiled(variant, architecture, dtype, constants, interaction=find(GRAVITY), options=()):  # noqa: B008 - never changed
@@ -343,7 +346,7 @@ def check_ptx(variant, ptx, dtype, stem):
         assert ("rsqrt.approx.ftz.f32" in ptx) == pulls
 
 
-@pytest.mark.parametrize("name", CUDA_C)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW_TO_COMPILE.get(name, ())) for name in CUDA_C])
 def test_the_default_axes_compile_everywhere_without_a_warning_and_without_a_spill(name):
     variant = VARIANTS[name]
     for architecture, (dtype, stem, constants) in product(ARCHITECTURES, by_default(variant)):

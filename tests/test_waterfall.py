@@ -58,6 +58,7 @@ def test_the_parts_add_up_to_the_measured_time(records, name):
     assert "published" in by_name["latency"].reason
 
 
+@pytest.mark.slow
 def test_each_launch_but_the_first_takes_as_long_as_a_small_kernel(records):
     record, kept = records["symmetric", 16384], peaks.read(MEASURED)
     launch = next(part for part in waterfall(record, "sm_90", kept) if part.name == "launch")
@@ -196,6 +197,7 @@ def test_what_products_take_from_roots_follows_from_both_ceilings():
     assert 4 * 32 / each == pytest.approx(kept.value("mma_mufu"), rel=0.01)
 
 
+@pytest.mark.slow
 def test_small_kernels_beside_tensor_take_the_time_of_small_launches(of_tensor):
     """Stages that are measured separately add up to more than an evaluation of few bodies."""
     record = of_tensor[1024, 1]

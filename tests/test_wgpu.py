@@ -362,6 +362,7 @@ def test_nothing_computes_beside_an_adapter_that_may_be_the_same_card(selector, 
     assert needs_host(task, VARIANTS[variant]) == alone
 
 
+@pytest.mark.slow
 def test_a_run_is_verified_and_its_records_name_the_adapter(need_toolkit, tmp_path):
     need_toolkit("wgpu")
     out = tmp_path / "run"

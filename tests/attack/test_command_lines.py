@@ -109,6 +109,7 @@ def words_of(choose):
     return [*words, "--dry-run"] if command == "run" and choose.random() < 0.98 else words
 
 
+@pytest.mark.slow
 def test_any_command_line_is_answered_with_a_code_and_what_is_wrong_in_one_sentence(
     attacks, folder, monkeypatch, capsys
 ):

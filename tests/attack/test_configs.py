@@ -135,6 +135,7 @@ def test_a_configuration_that_would_explode_is_answered_soon(bomb, tmp_path):
     try_config(tmp_path / "x.yaml", bomb)
 
 
+@pytest.mark.slow
 def test_any_damaged_configuration_gives_cases_or_one_sentence(attacks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     texts = [path.read_text("utf-8") for path in packaged().values()]

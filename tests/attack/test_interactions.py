@@ -13,6 +13,7 @@ import warnings
 from itertools import product
 
 import numpy as np
+import pytest
 
 from conftest import saying
 from emulator import COMPILER, HEADERS, SHIM
@@ -301,6 +302,7 @@ def same(found, expected):
     return np.allclose(found, expected, rtol=1e-12, atol=0, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_a_spoilt_file_is_refused_in_a_sentence_or_computed_as_it_says(tmp_path, attacks):
     draw = random.Random("interactions")
     texts = [OWN, OWN, *(path.read_text() for path in interaction_files.packaged().values())]
