@@ -39,6 +39,7 @@ def run(tmp_path_factory):
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_its_cases_are_verified_and_measured_beside_those_of_others(run):
     records = RecordFile(run).read(pytest.fail)
     own = {record.timed: record for record in records if record.toolkit == "pretend" and record.axes == {"p": 64}}
@@ -57,6 +58,7 @@ def test_its_cases_are_verified_and_measured_beside_those_of_others(run):
     assert {record.status for record in records if record.toolkit == "cpu"} == {"ok"}
 
 
+@pytest.mark.slow
 def test_its_peak_rates_are_refused_before_anything_is_written(run):
     done = gravbench(run.parent, "peaks", "--device", "pretend:0")
     said = (
@@ -67,6 +69,7 @@ def test_its_peak_rates_are_refused_before_anything_is_written(run):
     assert not (run.parent / "reports").exists()
 
 
+@pytest.mark.slow
 def test_the_run_and_its_report_name_its_device(run):
     assert '"selector": "pretend:1"' in (run / ENVIRONMENT).read_text()
     code, text = command("report", run)

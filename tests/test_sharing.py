@@ -301,7 +301,7 @@ HOSTILE = (
 """Values that no run writes."""
 
 
-@pytest.mark.parametrize("run", [CPU, FAILURES], ids=["cpu", "failures"])
+@pytest.mark.parametrize("run", [CPU, pytest.param(FAILURES, marks=pytest.mark.slow)], ids=["cpu", "failures"])
 def test_values_that_no_run_writes_end_no_check(run, tmp_path):
     random = np.random.default_rng(1)
     whole = shared(run)
