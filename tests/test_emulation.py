@@ -124,7 +124,6 @@ def quick(cases, *names):
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", quick(RIGHT, "the last block adds up"))
 @pytest.mark.parametrize("order", ["upwards", "downwards"])
 def test_what_is_right_raises_no_alarm(text, order):

@@ -102,7 +102,7 @@ def test_a_packaged_table_is_what_its_runs_make(name):
     (device,) = {of.device for of in table.measured}
     runs = [run for run in RUNS if run.name in table.runs]
     runs.sort(key=lambda run: table.runs.index(run.name))
-    assert fastest.make(runs, VARIANTS, device=device, bodies="plummer") == table, (
+    assert fastest.make(runs, VARIANTS, device=device, bodies=table.bodies["bodies"]) == table, (
         f"the first line of harness/verdicts/tables/{name}.yaml makes it again"
     )
 
@@ -356,6 +356,12 @@ def test_a_table_is_of_one_device_and_one_kind_of_bodies():
     with pytest.raises(InputError, match=r"several kinds of bodies .*; accepted: one, by --bodies$"):
         made(*two)
     assert made(*two, bodies="cusp").of("cupy").n == [64]
+    with pytest.raises(InputError, match=r"--bodies cups: no record matches; did you mean cusp\?"):
+        made(*two, bodies="cups")
+    with pytest.raises(
+        InputError, match=r"--device h300: no record matches; accepted: cpu, gpu, or a part of NVIDIA I"
+    ):
+        made(*two, device="h300")
 
 
 def test_the_last_of_several_runs_has_its_say():

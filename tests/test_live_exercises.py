@@ -59,7 +59,6 @@ def test_texts_in_wgsl_have_no_words_of_cuda(name):
     assert sum(path.parent.name == name for path in SUBMISSIONS) >= 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [marked(name) for name in IN_WGSL])
 def test_a_solution_in_wgsl_is_right_by_the_judge_of_entries(name, adapter):
     of_name = exercise(name)

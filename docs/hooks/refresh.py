@@ -63,11 +63,12 @@ def history() -> None:
     """Export the records again to the results that asv's site is made of; what asv itself measured stays."""
     import history_site  # found beside this file only where it runs as a script
 
-    for path in list(history_site.RESULTS.glob("*/*-gravbench-*.json")):
+    for path in history_site.RESULTS.glob("*/*-gravbench-*.json"):
         path.unlink()
-        # An export keeps the description of a machine that is there, and makes one where there is none.
-        if [left.name for left in path.parent.iterdir()] == ["machine.json"]:
-            (path.parent / "machine.json").unlink()
+    for machine in history_site.RESULTS.glob("*/machine.json"):
+        # Nothing is left that asv measured there: the export describes the machine anew.
+        if list(machine.parent.iterdir()) == [machine]:
+            machine.unlink()
     printed(history_site.export_command(history_site.RESULTS))
 
 

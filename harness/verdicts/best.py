@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError
 from gravbench.model.case import Value
 from gravbench.model.record import LARGEST, Record
 from gravbench.model.toolkits import place_of
@@ -24,8 +24,8 @@ from gravbench.verdicts.question import (
     Question,
     by_time,
     check_quantile,
+    considered,
     contests,
-    is_of,
     over,
     what,
 )
@@ -138,14 +138,7 @@ def _asked(contests: Sequence[Contest], question: Question, device: str | None) 
         InputError: nothing is left, or nothing that is right enough.
     """
     every = [record for contest in contests for record in contest.records]
-    there = [record for record in every if device is None or is_of(record, device)]
-    if every and not there:
-        names = ", ".join(sorted({contest.device for contest in contests}))
-        raise InputError(f"--device {device}: no record matches; accepted: cpu, gpu, or a part of {names}")
-    for name, asked in (("dtype", question.dtype), ("bodies", question.bodies)):
-        accepted = sorted({str(getattr(record, name)) for record in there})
-        if asked is not None and there and asked not in accepted:
-            raise InputError(f"--{name} {asked}: no record matches; {nearest(asked, accepted)}")
+    there = considered(every, question, device, (contest.device for contest in contests))
     suitable = {id(record) for record in there if question.suits(record)}
     errors = [question.error_of(record) for record in there if id(record) in suitable]
     if min(errors, default=math.inf) > question.error:

@@ -12,6 +12,7 @@ import math
 import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import ROUND_UP, Context
 from functools import cache, lru_cache
 from pathlib import Path
@@ -36,7 +37,7 @@ from gravbench.model.variant import AxisValue, Dtype, Variant, discover
 from gravbench.verdicts.best import ranked
 from gravbench.verdicts.cards import card_kind
 from gravbench.verdicts.compare import THRESHOLD, Defaults, Run
-from gravbench.verdicts.question import EQUAL_MASS, error_of, is_of, task, what
+from gravbench.verdicts.question import EQUAL_MASS, USUAL, considered, error_of, task, what
 from gravbench.verdicts.ranking import grouped, is_ranked, seconds, size
 from gravbench.verdicts.uncertainty import Uncertainties
 
@@ -291,19 +292,20 @@ def make(
         (record.key, record.device): record
         for run in runs
         for record in latest(run.records)
-        if _usable(record, variants.get(record.variant)) and (device is None or is_of(record, device))
-        if bodies is None or record.bodies == bodies
+        if _usable(record, variants.get(record.variant))
     }
-    records = list(newest.values())
+    names = (record.device or "" for record in newest.values())
+    question = replace(USUAL, bodies=bodies)
+    records = [one for one in considered(list(newest.values()), question, device, names) if question.suits(one)]
     if not records:
         raise InputError("--save: these runs have no ok record of an exact force; accepted: a run with some")
     tasks = [dict(conditions) for conditions in {tuple((task(record) | record.contents).items()) for record in records}]
     if len(tasks) > 1:
-        names = "; ".join(
+        kinds = "; ".join(
             sorted(", ".join(f"{key} {value}" for key, value in conditions.items()) for conditions in tasks)
         )
         by = ", by --bodies" if len({conditions["bodies"] for conditions in tasks}) == len(tasks) else ""
-        raise InputError(f"--save: the records have several kinds of bodies ({names}); accepted: one{by}")
+        raise InputError(f"--save: the records have several kinds of bodies ({kinds}); accepted: one{by}")
     known = Uncertainties([run.records for run in runs], lambda record: record.device or "")
     defaults = {name: variant.defaults for name, variant in variants.items()}
     measured = []

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gravbench.errors import InputError
+from gravbench.errors import InputError, nearest
 from gravbench.model.case import CONDITIONS, PROBLEM_AXES, Value, brief
 from gravbench.model.record import LARGEST, QUANTILES, Record
 from gravbench.model.runs import latest
@@ -196,6 +196,25 @@ def is_of(record: Record, device: str) -> bool:
     if word in ("cpu", "gpu"):
         return (record.toolkit == CPU) == (word == "cpu")
     return word in (record.device or "").lower() or word in card_of(record)[1].lower()
+
+
+def considered(
+    records: Sequence[Record], question: Question, device: str | None, devices: Iterable[str]
+) -> list[Record]:
+    """Return the records of a device, some of which are of the question's number type, and some of its bodies.
+
+    Raises:
+        InputError: there are records, but none of these; the sentence names the ``devices``.
+    """
+    there = [record for record in records if device is None or is_of(record, device)]
+    if records and not there:
+        names = ", ".join(sorted(set(devices)))
+        raise InputError(f"--device {device}: no record matches; accepted: cpu, gpu, or a part of {names}")
+    for name, asked in (("dtype", question.dtype), ("bodies", question.bodies)):
+        accepted = sorted({str(getattr(record, name)) for record in there})
+        if asked is not None and there and asked not in accepted:
+            raise InputError(f"--{name} {asked}: no record matches; {nearest(asked, accepted)}")
+    return there
 
 
 def task(record: Record) -> dict[str, Value]:
