@@ -24,7 +24,7 @@ from gravbench.model.record import Record
 from gravbench.report.page import html
 
 SEED = 20261122
-RUNS = ("h100/ladder", "h100/bodin2026", "h100/counters", "h100/gems3", "h100/wgpu")
+RUNS = ("h100/ladder", "h100/bodin2026", "h100/counters", "h100/gems3", "h200/wgpu")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 EVIL: list[Any] = [
     None, True, False, 0, -1, 1, 2, 10**20, 10**200, -(2**63), 1.5, -0.0, 1e308, 5e-324, -1e-9, "NaN", "Infinity",
