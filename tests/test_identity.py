@@ -530,7 +530,6 @@ def test_what_gravbench_brings_along_has_no_content_of_its_own():
 
 CHANGED = {
     "fast_multipole",
-    "jzfmm_multipoles",
     "resident_tree",
     "resident_tree_gpus",
     "symmetric",
