@@ -80,6 +80,7 @@ def test_those_that_were_used_longest_ago_go_first(binaries_folder, monkeypatch)
     binaries.store(["size"], Binary(bytes(1000), "kernel", 1.0))
     size = next(binaries_folder.iterdir()).stat().st_size
     monkeypatch.setattr(binaries, "MOST_BYTES", 3 * size)
+    monkeypatch.setattr(binaries, "STORED_PER_LOOK", 1)
     for number, name in enumerate(["first", "second"]):
         binaries.store([name], Binary(bytes(1000), "kernel", 1.0))
         os.utime(binaries._path([name]), (number + 1, number + 1))
@@ -90,6 +91,16 @@ def test_those_that_were_used_longest_ago_go_first(binaries_folder, monkeypatch)
         "size", "second", "third",
     ]  # fmt: skip
     assert sum(path.stat().st_size for path in binaries_folder.iterdir()) <= 3 * size
+
+
+def test_the_whole_folder_is_looked_at_once_in_many_files(binaries_folder, monkeypatch):
+    looks = []
+    monkeypatch.setattr(binaries, "_prune", looks.append)
+    stored = 2 * binaries.STORED_PER_LOOK
+    for number in range(stored):
+        binaries.store([str(number)], Binary(b"code", "kernel", 1.0))
+    assert 1 <= len(looks) <= 10
+    assert len(list(binaries_folder.iterdir())) == stored
 
 
 def test_a_folder_that_cannot_be_written_costs_the_time_to_compile(tmp_path, binaries_folder):
@@ -111,7 +122,7 @@ def test_a_full_disk_leaves_nothing_behind(binaries_folder, monkeypatch):
 
 def use(seed):
     """Store and read a few binaries again and again, in few bytes, so that processes delete each other's files."""
-    binaries.MOST_BYTES = 20_000
+    binaries.MOST_BYTES, binaries.STORED_PER_LOOK = 20_000, 1
     wrong = Counter()
     for turn in range(60):
         name = str((seed + turn) % 7)
