@@ -4,7 +4,9 @@ import json
 import multiprocessing
 import os
 import string
+import subprocess
 import sys
+import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
@@ -74,6 +76,15 @@ def test_a_whole_file_with_other_content_is_no_binary():
     content = json.dumps({"kernel": "kernel"}).encode() + b"\ncode"
     binaries._path(KEY).write_bytes(binaries.hashlib.sha256(content).digest() + content)
     assert binaries.stored(KEY) is None
+
+
+def test_compiling_takes_the_time_of_the_processor_that_of_a_compiler_included():
+    """A builder that is suspended spends none, which sleeping stands for here."""
+    busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    asleep, _ = binaries.binary(["asleep"], lambda: (b"code", time.sleep(0.3) or "kernel"))
+    called, _ = binaries.binary(["called"], lambda: (subprocess.check_output([sys.executable, "-c", busy]), "kernel"))
+    assert asleep.seconds < 0.1
+    assert called.seconds >= 0.25
 
 
 def test_those_that_were_used_longest_ago_go_first(binaries_folder, monkeypatch):

@@ -67,7 +67,7 @@ def test_a_session_loads_what_was_built_ahead_and_counts_the_time_that_took(monk
         toolkit = object.__new__(CupyToolkit)
         toolkit.__dict__ |= {
             "variant": discover()["naive"], "dtype": "float32", "interaction": find(GRAVITY), "compile_seconds": 0.0,
-            "built_ahead": None, "_counted": set(), "_first": toolkit,
+            "compiled_here_seconds": 0.0, "built_ahead": None, "_counted": set(), "_first": toolkit,
             "cupy": SimpleNamespace(cuda=SimpleNamespace(function=SimpleNamespace(Module=FakeModule))),
         }  # fmt: skip
         return toolkit
@@ -77,11 +77,13 @@ def test_a_session_loads_what_was_built_ahead_and_counts_the_time_that_took(monk
     assert (first.built_ahead, first.compile_seconds) == (None, 0.0)
     first.compile("naive")
     assert not first.built_ahead
+    assert first.compiled_here_seconds == first.compile_seconds
     assert build(NAIVE, H200, ()) == Built(0, 1)
     monkeypatch.setattr(nvrtc, "program", refuse)
     second.compile("naive")
     assert second.built_ahead
     assert second.compile_seconds == first.compile_seconds > 0
+    assert second.compiled_here_seconds == 0
     second.compile("naive")
     assert second.compile_seconds == first.compile_seconds, "one binary, compiled once"
     first.compile("naive")
@@ -118,7 +120,8 @@ NUMBA = dedent(
             raise AssertionError("it is there already")
         dispatcher._Kernel.__init__ = refuse
         session = object.__new__(toolkit.NumbaToolkit)
-        session.__dict__ |= {"cuda": cuda, "simulated": False, "compile_seconds": 0.0, "built_ahead": None}
+        session.__dict__ |= {"cuda": cuda, "simulated": False, "compile_seconds": 0.0, "compiled_here_seconds": 0.0}
+        session.built_ahead = None
         toolkit.NumbaToolkit.architecture = "sm_90"
         made = discover()["naive"].module.numba_kernel(cuda, np.float32, find("gravity"))
         arrays = [np.zeros(5, np.float32) for _ in range(7)]

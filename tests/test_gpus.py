@@ -376,7 +376,7 @@ def test_a_session_sees_its_own_gpu_first_and_others_of_its_kind_only_where_aske
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_the_record_of_a_case_of_several_gpus_says_how_they_are_linked(sweep, monkeypatch, gpus):
     class Opened(RecordingToolkit):
-        generation, compiler, compile_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
+        generation, compiler, compiled_here_seconds, linked_by, gpus = "9.0", "", 0.0, None, 1
         device_sums, resolution = None, None
         adapter: ClassVar = {}
 

@@ -265,6 +265,14 @@ def test_what_a_first_launch_would_compile_on_the_host_counts_as_compiling(monke
     assert 0.01 < outcome.results.preparation.compile_seconds < 60
 
 
+def test_preparing_does_not_include_compiling_whenever_that_was():
+    case = case_of("numpy_direct").model_copy(update={"variant": "built_before"})
+    outcome = stages.run(Job(0, case, None), Station((ROOT / "tests" / "faulty" / "cpu",)), lambda _: None)
+    assert (outcome.status, outcome.reason) == ("ok", None)
+    assert outcome.results.preparation.compile_seconds > 3600
+    assert 0.1 <= outcome.results.preparation.untimed_seconds["preparing"] < 5
+
+
 @pytest.mark.parametrize(
     ("asked", "is_raced"),
     [

@@ -166,13 +166,13 @@ def load(state: State) -> State:
 def prepare(state: State) -> State:
     """Have the variant compile its kernels and lay its bodies out, and make ready what judges and times it."""
     case, toolkit, variant, bodies = state.job.case, state.toolkit, state.variant, state.bodies
-    began = perf_counter() - toolkit.compile_seconds
+    began = perf_counter() - toolkit.compiled_here_seconds
     with counting_numba(toolkit):
         state.prepared = prepared = variant.prepare(toolkit, bodies, **case.axes)
     if toolkit.linked_by:
         _note(state, gpus_linked_by=toolkit.linked_by)
     if variant.suits_positions(case.axes):
-        _note(state, untimed_seconds={"preparing": perf_counter() - toolkit.compile_seconds - began})
+        _note(state, untimed_seconds={"preparing": perf_counter() - toolkit.compiled_here_seconds - began})
     known = Inside(uncounted=uncounted(variant, prepared, case.dtype, case.axes), on_host=prepared.on_host)
     state.results.inside = known
     of_one_part = prepared.stages is None and prepared.insight is None and case.timed == FORCE

@@ -58,7 +58,8 @@ class Preparation(BaseModel, frozen=True):
     the time from the start of the session to a usable device. ``gpus_linked_by`` says how the GPUs that share an
     evaluation are connected (by peer access, or through the host); it is None for a single GPU. ``built_ahead`` says
     whether all kernels were compiled before the session had the case; it is None where none is compiled for a GPU, and
-    in older records. Then ``compile_seconds`` is what compiling took when it was done.
+    in older records. Then ``compile_seconds`` is the processor time that compiling took when it was done, because
+    builders are suspended while a case is measured.
     """
 
     bodies_sha256: Hash | None = None

@@ -152,6 +152,8 @@ class DeviceToolkit(ABC):
         self.interaction = interaction
         self.compile_seconds = 0.0
         """What compiling took: here, or when a binary that was loaded was made."""
+        self.compiled_here_seconds = 0.0
+        """The part of ``compile_seconds`` that was spent here."""
         self.built_ahead: bool | None = None
         """Whether all kernels were compiled before they were asked for; None where there were none to compile."""
         self.is_compiling = False
@@ -270,6 +272,7 @@ class DeviceToolkit(ABC):
     def count(self, seconds: float, *, compiled_now: bool) -> None:
         """Count a kernel that took so many seconds to compile, now or when its binary was made."""
         self.compile_seconds += seconds
+        self.compiled_here_seconds += seconds if compiled_now else 0.0
         self.built_ahead = not compiled_now and self.built_ahead is not False
 
     def count_binary(self, binary: Binary, *, compiled_now: bool) -> None:

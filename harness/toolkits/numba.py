@@ -12,7 +12,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -110,7 +109,7 @@ class _Overloads:
 
     def __init__(self, dispatcher: Any, architecture: str) -> None:
         self.loaded: Binary | None = None
-        self._began = perf_counter()
+        self._began = binaries.working_seconds()
         self._key: list[str] | None = None
         with suppress(UnknownContentError):  # such a kernel is compiled in every process
             self._key = [*content(dispatcher), architecture, *cuda_sums.compiler()]
@@ -144,7 +143,7 @@ class _Overloads:
             return
         with suppress(Exception):  # it refers to arrays on the device, or to files
             code = dumps(kernel._reduce_states())
-            made = Binary(code, kernel.entry_name, perf_counter() - self._began)
+            made = Binary(code, kernel.entry_name, binaries.working_seconds() - self._began)
             binaries.store([*self._key, *map(repr, types)], made)
 
 
@@ -225,11 +224,11 @@ class NumbaToolkit(CudaToolkit):
         overloads = _Overloads(dispatcher, self.architecture)
         specialized = CUDADispatcher(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
         specialized._cache = overloads
-        began = perf_counter()
+        began = binaries.working_seconds()
         specialized.compile(tuple(map(dispatcher.typeof_pyval, arguments)))
         specialized.disable_compile()
         specialized._specialized = True
-        seconds = overloads.loaded.seconds if overloads.loaded else perf_counter() - began
+        seconds = overloads.loaded.seconds if overloads.loaded else binaries.working_seconds() - began
         self.count(seconds, compiled_now=overloads.loaded is None)
         return specialized
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,12 +94,12 @@ def _cached(compile_or_load: Callable[[], object]) -> tuple[float, bool]:
     def note(*, metadata: Mapping[str, Any], cache_hit: bool, **_: Any) -> None:
         kernels[str(metadata["hash"])] = cache_hit
 
-    began = perf_counter()
+    began = binaries.working_seconds()
     with triton.knobs.compilation.scope():
         triton.knobs.compilation.always_compile = False
         triton.knobs.compilation.listener = note
         compile_or_load()
-    seconds = perf_counter() - began
+    seconds = binaries.working_seconds() - began
     key = ["triton", *kernels]
     if kernels and all(kernels.values()):
         stored = binaries.stored(key)
