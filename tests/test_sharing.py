@@ -103,7 +103,7 @@ def test_a_packaged_run_is_consistent(run, tmp_path):
 
 def test_a_run_that_was_continued_is_consistent(tmp_path):
     """A start that continues a run plans its repeated anchors once more."""
-    (start,) = json.loads(shared(CPU)[ENVIRONMENT])
+    start = json.loads(shared(CPU)[ENVIRONMENT])[0]
     again = start | {"command": f"{start['command']} --resume", "planned": start["planned"] + 1}
     made = read(sealed(shared(CPU) | {ENVIRONMENT: json.dumps([start, again]).encode()}), tmp_path)
     assert checks.verify(made).consistent
