@@ -48,7 +48,7 @@ def library(toolkit):
 class Compiling:
     """A toolkit as far as counting the time to compile needs one."""
 
-    compile_seconds, is_compiling, built_ahead = 0.0, False, None
+    compile_seconds, compiled_here_seconds, is_compiling, built_ahead = 0.0, 0.0, False, None
     count = DeviceToolkit.count
 
 
