@@ -20,6 +20,8 @@ QUANTILES: Mapping[float, str] = {0.5: "error_median", 0.9: "error_p90", 0.99: "
 LARGEST = 1.0
 """The quantile that no body's error is above."""
 
+MOST_OVER_POWER = 2.0
+"""Times the largest power reading that the mean power over an evaluation may be: readings lag behind by a second."""
 OUTRACED = "outraced"
 """The ``stop_reason`` of a record whose sampling ended because the case cannot be the fastest of its contest."""
 
@@ -324,8 +326,18 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
 
     @property
     def joules_per_interaction(self) -> float | None:
-        """Energy of one of the interactions that are computed."""
-        return None if self.joules is None or self.uncounted else self.joules / self.evaluated
+        """Energy of one of the interactions that are computed; None where the samples were too short to say.
+
+        The energy passes between readings, also while the device waits. Where it is more than the power read would
+        have spent in an evaluation, it is mostly that of waiting.
+        """
+        if self.joules is None or self.uncounted:
+            return None
+        if self.power_watts and self.median_seconds:
+            most = MOST_OVER_POWER * max(self.power_watts) * self.median_seconds
+            if self.joules > most:
+                return None
+        return self.joules / self.evaluated
 
     @property
     def evaluated(self) -> float:

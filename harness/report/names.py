@@ -90,9 +90,9 @@ SLOWEST_SEED = "slowest\nseed, ms"
 """The header of a column with the time of the slowest of several seeds."""
 
 
-def slowest_seed(record: Record) -> str:
+def slowest_seed(record: Record, digits: int = 4) -> str:
     """Write the milliseconds of the slowest of several seeds; nothing for a single seed."""
-    return number(times(slowest_seconds(record), 1e3))
+    return number(times(slowest_seconds(record), 1e3), digits)
 
 
 def seed_notes(records: Iterable[Record]) -> list[str]:

@@ -81,7 +81,7 @@ def times(interval: Interval, *, sure: bool = True) -> str:
         return f"{number(ratio, 3)} {UNBOUNDED}"
     if interval.half_width > WIDE:
         return f"{number(ratio, 3)} ({number(interval.low, 3)} to {number(interval.high, 3)})"
-    half = (interval.high - interval.low) / 2
+    half = max(interval.high - ratio, ratio - interval.low)
     digits = 2 if ratio < 100 else 0
     return f"{ratio:,.{digits}f} ± {max(half, 10.0**-digits):,.{digits}f}"
 
@@ -145,8 +145,8 @@ def sentence(win: Win) -> str:
         beaten = beaten[:1]
     first = f"At n = {win.n:,} with {within_words(win.question)}"
     if not beaten:
-        alone = f"only {name_of(win.record)} has {within_words(win.question)}"
-        return f"At n = {win.n:,}, {alone}: {number(1e3 * ranking.seconds(win.record), 3)} ms."
+        took = f"{name_of(win.record)} takes {number(1e3 * ranking.seconds(win.record), 3)} ms"
+        return f"At n = {win.n:,}, {took}; no other variant has {within_words(win.question)}."
     parts = [f"{ratio_words(behind)} times as fast as {name_of(behind.record)}" for behind in beaten]
     return f"{first}, {name_of(win.record)} is {' and '.join(parts)}{_why_unclear(win)}."
 

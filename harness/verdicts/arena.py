@@ -35,7 +35,8 @@ class Arena:
     """The points of one device, task and n, those of a method together: along its axis of accuracy.
 
     ``left_out`` counts the records whose 99th percentile of the error is not known, ``dominated`` the direct sums that
-    are neither faster nor more accurate than another one.
+    are neither faster nor more accurate than another one, ``behind`` the accuracies of a method that are neither
+    faster nor more accurate than another of the same method.
     """
 
     shared: Conditions
@@ -43,6 +44,7 @@ class Arena:
     points: list[Point]
     left_out: int
     dominated: int
+    behind: int = 0
 
     @property
     def methods(self) -> list[str]:
@@ -61,18 +63,19 @@ def arenas(records: Iterable[Record]) -> list[Arena]:
             with_errors = [record for record in same_n if record.error_p99 and math.isfinite(record.error_p99)]
             direct = [record for record in with_errors if not _setting(record) and not is_partial(record)]
             drawn = _curves([record for record in with_errors if _setting(record)])
-            if not any(len(curve) > 1 for curve, _ in drawn.values()):
+            if not any(len(curve.records) > 1 for curve in drawn.values()):
                 continue
             sums = fastest_of_each(direct, named)
             best = front(sums.values())
-            chosen = [(method, record) for method, (curve, _) in drawn.items() for record in curve]
+            chosen = [(method, record) for method, curve in drawn.items() for record in curve.records]
             chosen += [(method, record) for method, record in sums.items() if record in best]
             on_it = front(record for _, record in chosen)
             points = [
-                Point(method, _written(record, drawn[method][1] if method in drawn else ()), record, record in on_it)
+                Point(method, _written(record, drawn[method].axes if method in drawn else ()), record, record in on_it)
                 for method, record in chosen
             ]
-            fields.append(Arena(shared, n, points, len(same_n) - len(with_errors), len(sums) - len(best)))
+            behind = sum(curve.behind for curve in drawn.values())
+            fields.append(Arena(shared, n, points, len(same_n) - len(with_errors), len(sums) - len(best), behind))
     return fields
 
 
@@ -85,11 +88,17 @@ def front(records: Iterable[Record]) -> list[Record]:
     return kept
 
 
-def _curves(records: list[Record]) -> dict[str, tuple[list[Record], tuple[str, ...]]]:
-    """Return the curve of each method, and of each of its kinds of approximation where there are several.
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """A method along the axes of accuracy along which it was measured, without the accuracies that are ``behind``."""
 
-    Behind it are the axes of accuracy along which it was measured.
-    """
+    records: list[Record]
+    axes: tuple[str, ...]
+    behind: int
+
+
+def _curves(records: list[Record]) -> dict[str, _Curve]:
+    """Return the curve of each method, and of each of its kinds of approximation where there are several."""
     curves = {}
     for method, of_method in sorted(grouped(records, ranking.row).items()):
         several = [axis for axis in KINDS if len({record.axes.get(axis) for record in of_method}) > 1]
@@ -98,14 +107,14 @@ def _curves(records: list[Record]) -> dict[str, tuple[list[Record], tuple[str, .
     return curves
 
 
-def _curve(records: list[Record]) -> tuple[list[Record], tuple[str, ...]]:
+def _curve(records: list[Record]) -> _Curve:
     """Return the fastest at each accuracy, in their order; of several axes of accuracy, what is on its own front."""
     best = fastest_of_each(records, _setting)
     settings = [dict(setting) for setting in best]
     axes = tuple(axis for axis in ACCURACY if any(axis in setting for setting in settings))
     varied = tuple(axis for axis in axes if len({setting.get(axis) for setting in settings}) > 1)
     curve = front(best.values())[::-1] if len(varied) > 1 else [best[setting] for setting in sorted(best)]
-    return curve, varied or axes
+    return _Curve(curve, varied or axes, len(best) - len(curve))
 
 
 def _setting(record: Record) -> tuple[tuple[str, int | float], ...]:

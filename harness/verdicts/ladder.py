@@ -42,7 +42,7 @@ class Rung:
     compared: int
     others: tuple[Record, ...]
     outraced: int
-    over_slowest: float
+    over_slowest: float | None
     over_parent: float | None
     over_first: float | None
 
@@ -94,15 +94,23 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
     tuned = grouped(records, lambda record: (row(record), record.toolkit))
     best = fastest_of_each(records, lambda record: (row(record), record.toolkit))
 
+    def over(other: Record | None, record: Record) -> float | None:
+        return seconds(other) / seconds(record) if other and is_known(other) and is_known(record) else None
+
+    def is_known(record: Record) -> bool:
+        """Tell whether no race stopped it, nor a faster configuration of its row."""
+        same = tuned[row(record), record.toolkit]
+        return not record.outraced and not any(one.outraced and seconds(one) < seconds(record) for one in same)
+
     def over_parent(record: Record) -> float | None:
         if (parent := parents.get(record.variant)) is None:
             return None
         other = best.get((parent + _presupposed(record), record.toolkit)) or best.get((parent, record.toolkit))
-        return seconds(other) / seconds(record) if other else None
+        return over(other, record)
 
-    def over_first(record: Record) -> float | None:
-        first = first_step(record, records, parents)
-        return seconds(first) / seconds(record) if first else None
+    def over_slowest(record: Record) -> float | None:
+        slowest = max(map(seconds, tuned[row(record), record.toolkit]))
+        return slowest / seconds(record) if is_known(record) else None
 
     def place(rung: tuple[tuple[str, str], Record]) -> tuple[int, str, tuple[int, str]]:
         (name, toolkit), record = rung
@@ -115,9 +123,9 @@ def _rungs(records: list[Record], parents: Parents) -> list[Rung]:
             compared=len(tuned[which]),
             others=tuple(other for other in tuned[which] if other is not record and not other.outraced),
             outraced=sum(other.outraced for other in tuned[which] if other is not record),
-            over_slowest=max(map(seconds, tuned[which])) / seconds(record),
+            over_slowest=over_slowest(record),
             over_parent=over_parent(record),
-            over_first=over_first(record),
+            over_first=over(first_step(record, records, parents), record),
         )
         for which, record in sorted(best.items(), key=place)
     ]

@@ -36,8 +36,13 @@ class Win:
 
     @property
     def tied(self) -> bool:
-        """Whether the interval of the next one's ratio includes 1, so that either of the two may be the faster."""
-        return self.next is not None and not (self.next.sure and self.next.interval.low > 1)
+        """Whether the interval of the next one's ratio includes 1, so that either of the two may be the faster.
+
+        A race has decided that against what it stopped.
+        """
+        if self.next is None or self.next.record.outraced:
+            return False
+        return not (self.next.sure and self.next.interval.low > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ def winners(runs: Sequence[Sequence[Record]], parents: Parents, question: Questi
     """Find the winners of all records of ``runs``, for each device and task: GPUs first, then those with most records.
 
     They are those within the error of the ``question`` and within each of ``LIMITS``. A record that a race stopped
-    takes no part: its speed was not measured in full.
+    does not win: its speed was not measured in full. It is the next one where no other variant has a shorter time.
     """
     runs = together(runs)
     known = Uncertainties(runs)
@@ -96,7 +101,7 @@ def winners(runs: Sequence[Sequence[Record]], parents: Parents, question: Questi
         there = [record for record in contest.records if not record.outraced]
         wins = [
             win
-            for n, same_n in sorted(grouped(there, size).items())
+            for n, same_n in sorted(grouped(contest.records, size).items())
             for limited in questions
             if (win := _win(n, limited, same_n, parents, known))
         ]
@@ -128,16 +133,16 @@ def _gains(records: Sequence[Record], parents: Parents, known: Uncertainties) ->
 
 def _win(n: int, question: Question, records: Sequence[Record], parents: Parents, known: Uncertainties) -> Win | None:
     right = [record for record in records if question.admits(record)]
-    best = fastest(right)
+    best = fastest(record for record in right if not record.outraced)
     if best is None:
         return None
-    others = fastest(record for record in right if record.variant != best.variant)
-    first = first_step(best, records, parents)
+    others = min((record for record in right if record.variant != best.variant), key=ranking.seconds, default=None)
+    first = first_step(best, [record for record in records if not record.outraced], parents)
     return Win(
         n,
         question,
         best,
-        variants=len({named(record) for record in right}),
+        variants=len({named(record) for record in right if not record.outraced}),
         next=over(best, others, known) if others else None,
         first=over(best, first, known) if first and first.variant != best.variant else None,
     )

@@ -56,6 +56,7 @@ _MADE: Mapping[str, Callable[[Record], Any]] = {
     "ms": lambda record: times(record.median_seconds, 1e3),
     "occupancy %": lambda record: times(record.occupancy, 100),
     "samples": lambda record: len(record.samples_seconds),
+    "processes": lambda record: len(set(record.processes)) or None,
     "flags": lambda record: " ".join(record.flags),
     "joules_per_interaction": lambda record: record.joules_per_interaction,
 }

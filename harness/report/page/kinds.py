@@ -201,7 +201,7 @@ def heat_maps(
         rows = [row for n in sizes for row in _cells(by_n[n], x, y, known)]
         rest = [axis for axis in dict.fromkeys(axis for n in sizes for axis in _swept(by_n[n])) if axis not in (x, y)]
         over = f" Each cell has the fastest value of {', '.join(rest)}." if rest else ""
-        caption = f"{charts.SPEED} for each pair of {x} and {y}; colour: speed relative to the fastest cell.{over}"
+        caption = f"{charts.SPEED} for each pair of {x} and {y}; colour: the shortest time over that of the cell.{over}"
         caption += said_unbounded(rows, f"a cell with {UNBOUNDED}" + f" or {CUT_SHORT}" * any(map(_late, rows)))
         spec = charts.heat_map(rows, x, y, sizes, shown)
         heading = f"{variant} by {toolkit} over {x} and {y}"
@@ -223,16 +223,17 @@ def _cells(records: list[Record], x: str, y: str, known: Uncertainties) -> Itera
     # A record from before an axis was there has no place.
     placed = [record for record in records if {x, y} <= record.axes.keys()]
     fastest = fastest_of_each(placed, lambda record: (record.axes[x], record.axes[y]))
-    best = max(rate(record) or 0.0 for record in fastest.values())
+    # By time: an approximation that computes more interactions has a higher rate, and may take longer.
+    least = min(map(ranking.seconds, fastest.values()))
     for (at_x, at_y), record in sorted(fastest.items(), key=lambda item: [(isinstance(at, str), at) for at in item[0]]):
-        speed = rate(record) or 0.0
+        part = least / ranking.seconds(record)
         yield {
             **_said(record, known),
             "x": at_x,
             "y": at_y,
-            "relative": six_digits(speed / best),
-            "label": _with_doubt(record, number(speed)) + f" {CUT_SHORT}" * record.outraced,
-            "of the fastest": f"{100 * speed / best:.0f} %",
+            "relative": six_digits(part),
+            "label": _with_doubt(record, number(rate(record) or 0.0)) + f" {CUT_SHORT}" * record.outraced,
+            "of the fastest": f"{100 * part:.0f} %",
         }
 
 

@@ -13,7 +13,8 @@ from gravbench.verdicts.arena import Arena, Point, arenas
 READING = (
     "ms is the time of one evaluation; error is the 99th percentile over the bodies of the relative error against "
     "float64 direct sums. Smaller is better for both. Each method is shown in its fastest configuration for each of "
-    "its accuracies. Front (*): no other point is at least as fast and as accurate."
+    "its accuracies; where several axes decide these, only for those that no other one of the method equals in time "
+    "and error. Front (*): no other point is at least as fast and as accurate."
 )
 FRONT = "*"
 
@@ -38,6 +39,12 @@ def arena_part(shown: Arena, here: Here, title: str) -> Part:
         notes.append(f"left out: {count(shown.left_out, 'record')} without a 99th percentile of the error.")
     if shown.dominated:
         notes.append(f"left out: {count(shown.dominated, 'direct sum')} no better in time or error than another one.")
+    if shown.behind:
+        verb = "is" if shown.behind == 1 else "are"
+        accuracies = "accuracy that" if shown.behind == 1 else "accuracies that"
+        notes.append(
+            f"left out: {shown.behind:,} {accuracies} {verb} no better in time or error than another of the method."
+        )
     notes += here.notes((point.record for point in shown.points), "point")
     notes += cut_short_notes(point.record for point in shown.points)
     notes += seed_notes(point.record for point in shown.points)

@@ -67,7 +67,7 @@ def _columns(here: Here, wins: Sequence[Win]) -> list[Column[Win]]:
         Column("", lambda win: signs(win.record) + here.sign(win.record), 0, text=True),
         Column("toolkit", lambda win: win.record.toolkit, 3, text=True),
         Column("ms", _ms, 0),
-        Column(SLOWEST_SEED, lambda win: slowest_seed(win.record), 1),
+        Column(SLOWEST_SEED, lambda win: slowest_seed(win.record, DIGITS), 1),
         Column("1e9 inter-\nactions/s", lambda win: number(times(ranking.speed(win.record), 1e-9)), 6),
         Column(f"{winning.quantile_words(wins[0].question.quantile)}\nerror", winning.error_words, 4),
         Column("speed-up over\nrunner-up", winning.lead_words, 1, style=_verdict),
@@ -77,8 +77,12 @@ def _columns(here: Here, wins: Sequence[Win]) -> list[Column[Win]]:
     ]
 
 
+DIGITS = 3
+"""Of the times of a summary."""
+
+
 def _ms(win: Win) -> str:
-    return number(1e3 * ranking.seconds(win.record), 3)
+    return number(1e3 * ranking.seconds(win.record), DIGITS)
 
 
 def _verdict(cell: str) -> str:
