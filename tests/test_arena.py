@@ -69,6 +69,10 @@ def test_of_two_axes_of_accuracy_a_curve_is_the_methods_own_front_in_order_of_er
     ]  # fmt: skip
     (arena,) = arenas(own)
     assert [point.accuracy for point in arena.points] == ["theta 0.8 order 5", "theta 0.8 order 2"]
+    assert arena.behind == 1
+    assert "left out: 1 accuracy that is no better in time or error than another of the method." in flat(
+        shown(render_arena, own)
+    )
 
 
 def test_records_from_before_an_axis_of_accuracy_are_points_too():

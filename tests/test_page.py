@@ -39,6 +39,7 @@ from gravbench.report.page.sources import changed_since, listings
 from gravbench.report.provenance import Here
 from gravbench.report.sections.content import Content
 from gravbench.verdicts import ranking
+from gravbench.verdicts.uncertainty import SAMPLES_ALONE
 from test_report import many, record
 
 H100 = ROOT / "reports" / "h100"
@@ -840,6 +841,27 @@ def test_the_arena_with_most_methods_comes_first_and_cells_of_heat_maps_are_in_o
     (drawn,) = kinds.heat_maps("made-up", [*cells, older], ["tiled"])
     encoding = drawn.spec["layer"][0]["encoding"]
     assert (encoding["x"]["sort"], encoding["y"]["sort"]) == ([16, 64, 256], [1, 2, 4])
+
+
+def test_a_cell_of_a_heat_map_is_ranked_by_its_time():
+    """An approximation that computes more interactions has a higher rate."""
+    cells = [
+        record("barnes_hut", ms * 1e-3, axes={"theta": theta, "group": group}, computed={"body_cell": 9.0 / theta},
+               interactions_per_second=9e3 / theta / ms)
+        for ms, theta, group in ((4.0, 0.1, 32), (5.0, 0.1, 64), (1.0, 1.0, 32), (2.0, 1.0, 64))
+    ]  # fmt: skip
+    rows = list(kinds._cells(cells, "theta", "group", SAMPLES_ALONE))
+    found = {(row["x"], row["y"]): (row["relative"], row["of the fastest"]) for row in rows}
+    assert found == {
+        (0.1, 32): (0.25, "25 %"), (0.1, 64): (0.2, "20 %"), (1.0, 32): (1.0, "100 %"), (1.0, 64): (0.5, "50 %"),
+    }  # fmt: skip
+
+
+def test_the_row_of_a_record_counts_its_processes():
+    made = columns.columns(
+        [record("tiled", 1e-3, samples_seconds=[1e-3] * 4, processes=[1, 1, 2, 4])], ["run"], ["run it"]
+    )
+    assert made["processes"] == [3]
 
 
 def test_time_over_n_has_a_view_for_each_toolkit_and_the_fastest_at_each_n_on_a_thick_line():

@@ -169,10 +169,22 @@ def test_what_a_race_stopped_or_is_not_ok_never_wins():
     assert winners([], PARENTS) == []
 
 
+def test_what_a_race_stopped_is_the_runner_up_without_an_interval():
+    records = [
+        timed("tiled", 1e-3),
+        timed("naive", 4e-3),
+        timed("barnes_hut", 2e-3, stop_reason="outraced", samples_seconds=[2e-3] * 3),
+    ]
+    win = wins_of(records).wins[-1]
+    assert (win.record.variant, win.next.record.variant, win.tied) == ("tiled", "barnes_hut", False)
+    assert winning.lead_words(win) == "2.00 ± n/a"
+
+
 @pytest.mark.parametrize(
     ("interval", "sure", "said"),
     [
         (Interval(1.654, 1.645, 1.663), True, "1.65 ± 0.01"),
+        (Interval(1.07, 1.03, 1.08), True, "1.07 ± 0.04"),
         (Interval(123.4, 121.0, 125.8), True, "123 ± 2"),
         (Interval(28.0, 1.1, 88.0), True, "28.0 (1.10 to 88.0)"),
         (Interval(2.0, 0.0, float("inf")), True, "2.00 ± n/a"),
@@ -192,7 +204,7 @@ def test_the_sentence_names_the_next_and_the_first_step_once_each():
     )
     alone = wins_of([timed("naive", 4e-3)])
     assert winning.sentence(alone.wins[-1]) == (
-        "At n = 1,024, only naive (cupy) has 99 % of bodies within 1e-4: 4.00 ms."
+        "At n = 1,024, naive (cupy) takes 4.00 ms; no other variant has 99 % of bodies within 1e-4."
     )
 
 

@@ -196,7 +196,7 @@ def notes_of(
         stopped = _stop_words(stops)
         notes.append(f"{UNSETTLED} sampling ended before the interval was as narrow as requested: {stopped}")
     if any(map(ranking.unbounded, records)):
-        notes.append(f"{UNBOUNDED}: too few samples for a confidence interval of the median")
+        notes.append(f"unbounded ({UNBOUNDED}): too few samples for a confidence interval of the median")
     notes += [NARROW_NOTE] * any(map(content.known.may_be_narrow, records))
     notes += [*sign_notes(records), *content.here.notes(records), *more]
     return notes + seed_notes(records) + drift_notes(content.drifted(records, *places))
