@@ -188,8 +188,11 @@ WRONG = {
     ),
     "a configuration of a name too long": (["run", LONG], "cannot be read: File name too long"),
     "a folder of a name too long": (["run", "tiny.yaml", "--out", LONG], "File name too long"),
-    "bodies of a name too long": (["run", "tiny.yaml", "--bodies", LONG], "no file nor a generator"),
-    "an interaction of a name too long": (["run", "tiny.yaml", "-p", f"interaction={LONG}"], "no file nor a packaged"),
+    "bodies of a name too long": (["run", "tiny.yaml", "--bodies", LONG], "neither a file nor a generator"),
+    "an interaction of a name too long": (
+        ["run", "tiny.yaml", "-p", f"interaction={LONG}"],
+        "neither a file nor a packaged",
+    ),
     "a source for an interaction of a name too long": (
         ["source", "tiled", "--interaction", LONG],
         "File name too long",
@@ -199,7 +202,7 @@ WRONG = {
     "control characters": (["run", "\x1b[31m\n"], r"\x1b[31m\n: no such file"),
     "an option with control characters": (["run", "--\x1b[31m"], r"--\x1b[31m"),
     "a very long value": (["run", "tiny.yaml", "-p", "n=" + "x" * 100_000], "-p n=xxx"),
-    "a pipe as the bodies": (["run", "tiny.yaml", "--bodies", "pipe.tab"], "no file nor a generator"),
+    "a pipe as the bodies": (["run", "tiny.yaml", "--bodies", "pipe.tab"], "neither a file nor a generator"),
     "a variant that ends the program": (["run", "ends.yaml"], "wrong/ends.py, line 2: exits when it is imported"),
 }
 
@@ -381,7 +384,8 @@ def test_a_dry_run_prints_the_cases_and_an_estimate_and_writes_nothing(folder, c
     assert done.returncode == 0, done.stderr
     *cases, last = done.stdout.splitlines()
     assert all(line.startswith("numpy_direct cpu n=") and "up to about" in line for line in cases)
-    assert last.startswith(f"{len(cases)} measurements, up to about ")
+    plural = "s" * (len(cases) != 1)
+    assert last.startswith(f"{len(cases)} measurement{plural}, up to about ")
     assert last.endswith("nothing was measured")
     assert content(folder) == before
 

@@ -912,6 +912,7 @@ def test_json_and_markdown_of_the_command(runs):
         (["one", "same", "--json", "--markdown"], "cannot be combined"),
         (["one", "--by", "color"], "--by color: no such field"),
         (["one", "one"], "compare one one: both have the same records; accepted: two runs, or one and --by FIELD"),
+        (["one", "one", "--by", "variant"], "compare one one: both have the same records; accepted: two runs"),
     ],
 )
 def test_what_a_person_does_wrong_is_one_sentence(runs, words, answer, monkeypatch):

@@ -475,10 +475,10 @@ TILED = "n: 64\nvariants:\n - variant: tiled\n   "
         (
             "n: 64\nbodies: plumer\nvariants: naive",
             2,
-            'bodies is "plumer", no file nor a generator; did you mean plummer?',
+            'bodies is "plumer", neither a file nor a generator; did you mean plummer?',
         ),
-        ("n: 64\nbodies: .\nvariants: naive", 2, 'bodies is ".", a directory, not a file'),
-        ("n: 64\nbodies: [plummer,\n  no.tab]\nvariants: naive", 3, 'bodies is "no.tab", no file'),
+        ("n: 64\nbodies: .\nvariants: naive", 2, 'bodies is ".", a directory, neither a file nor'),
+        ("n: 64\nbodies: [plummer,\n  no.tab]\nvariants: naive", 3, 'bodies is "no.tab", neither a file'),
         ("n: 64\nvariant_folders: mine\nvariants: naive", 2, 'variant_folders is "mine"; accepted: a list'),
         ("n: 64\nvariant_folders:\n - none\nvariants: naive", 3, 'variant_folders has "none", but '),
         ("seed: 1\nvariants: numpy_direct", 2, "n is missing, but plummer can make any number of bodies"),
@@ -807,7 +807,7 @@ def test_an_override_may_leave_an_entry_nothing_to_do_but_not_the_sweep(write):
         ("n=true", "n is true; accepted: a whole number"),
         ("eps=0", "eps is 0; accepted: 1e-09 or more"),
         ("dtype=float46", 'dtype is "float46"; did you mean float64? accepted: float32, float64'),
-        ("bodies=plumer", 'bodies is "plumer", no file nor a generator; did you mean plummer?'),
+        ("bodies=plumer", 'bodies is "plumer", neither a file nor a generator; did you mean plummer?'),
         ("variants=tiled", 'no axis or setting "variants"'),
     ],
 )
@@ -847,8 +847,11 @@ def test_variants_and_toolkits_select(two):
             {"variants": ["tiled"], "toolkits": ["cpu"]},
             "--toolkit cpu: no case of {} runs on it; accepted: cupy, numba",
         ),
-        ({"bodies": "plumer"}, '--bodies plumer: bodies is "plumer", no file nor a generator; did you mean plummer?'),
-        ({"bodies": ""}, '--bodies : bodies is "", no file nor a generator'),
+        (
+            {"bodies": "plumer"},
+            '--bodies plumer: bodies is "plumer", neither a file nor a generator; did you mean plummer?',
+        ),
+        ({"bodies": ""}, '--bodies : bodies is "", neither a file nor a generator'),
         ({"subset": "odd"}, '--subset odd: subset is "odd"; accepted: even, lee'),
     ],
 )

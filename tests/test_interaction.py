@@ -588,7 +588,10 @@ def test_the_guide_says_the_bounds():
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("hermit", 'interaction is "hermit", no file nor a packaged one; did you mean hermite'), ("../", "a directory")],
+    [
+        ("hermit", 'interaction is "hermit", neither a file nor a packaged one; did you mean hermite'),
+        ("../", "a directory"),
+    ],
 )
 def test_an_interaction_that_is_not_there(tmp_path, text, said):
     config = tmp_path / "own.yaml"

@@ -257,8 +257,8 @@ def test_all_names_that_nobody_knows_are_said_in_the_order_of_the_file(tmp_path)
         f'x.yaml, line 4: naive has no axis "q"; accepted: p, {OF_AN_ENTRY}',
         'x.yaml, line 4: when "p >" is not an expression; accepted: names, numbers, texts, and, or, not, in, '
         "comparisons and + - * / // %",
-        f'x.yaml, line 4: bodies is "no.tab", no file nor a generator; accepted: {GENERATED}',
-        f'x.yaml, line 6: bodies is "none.tab", no file nor a generator; accepted: {GENERATED}',
+        f'x.yaml, line 4: bodies is "no.tab", neither a file nor a generator; accepted: {GENERATED}',
+        f'x.yaml, line 6: bodies is "none.tab", neither a file nor a generator; accepted: {GENERATED}',
         "x.yaml, line 7: published is gems, which is not a source with published numbers; did you mean gems3? "
         "accepted: 3dgep, bodin2026, bodin2026_direct, chamomile, gems3, lee2008",
     ]
@@ -304,7 +304,7 @@ def test_mistakes_of_all_kinds_are_said_at_once_those_of_the_command_line_last(t
         'x.yaml, line 9: the key "seed" occurs twice',
         "x.yaml, line 10: 3 is not a key",
         'x.yaml, line 11: variant_folders has "none", but none is not a folder',
-        'x.yaml, line 12: bodies is "no.tab", no file nor a generator',
+        'x.yaml, line 12: bodies is "no.tab", neither a file nor a generator',
         "x.yaml, line 13: published is gems, which is not a source with published numbers",
         "and 5 more mistakes",
     ]

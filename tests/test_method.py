@@ -43,7 +43,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "measuring/protocol.py": "9fc65cd0",
         "measuring/session.py": "acf4e092",
         "verifying/shared_sums.py": "89aae309",
-        "measuring/stages.py": "740ddb7c",
+        "measuring/stages.py": "972c9455",
         "measuring/step.py": "c9822f1b",
         "measuring/timed.py": "4902d862",
         "verifying/verify.py": "2220c172",

@@ -265,6 +265,13 @@ def test_what_a_first_launch_would_compile_on_the_host_counts_as_compiling(monke
     assert 0.01 < outcome.results.preparation.compile_seconds < 60
 
 
+def test_a_variant_that_says_nothing_of_an_approximation_is_no_cycle_of_launches():
+    case = case_of("numpy_direct").model_copy(update={"variant": "cycles"})
+    outcome = stages.run(Job(0, case, None), Station((ROOT / "tests" / "faulty" / "cpu",)), lambda _: None)
+    assert outcome.status == "invalid"
+    assert "a cycle of 2; accepted: 1, because cycles does not say what it approximates" in outcome.reason
+
+
 def test_preparing_does_not_include_compiling_whenever_that_was():
     case = case_of("numpy_direct").model_copy(update={"variant": "built_before"})
     outcome = stages.run(Job(0, case, None), Station((ROOT / "tests" / "faulty" / "cpu",)), lambda _: None)

@@ -101,6 +101,7 @@ def compare(
     limit = judged.threshold(threshold)
     variants = known_variants(warn)
     runs = read_runs([name for name in (base, new) if name is not None], NOT_JUDGED)
+    _check_distinct(runs)
     comparisons = _of_runs(runs[0], runs[1], limit) if by is None else _of_values(runs, by, values, variants, limit)
     records = [record for run in runs for record in run.records]
     if as_json:
@@ -115,18 +116,20 @@ def compare(
         raise typer.Exit(1)
 
 
-def _of_runs(base: Run, new: Run, limit: float) -> list[Comparison]:
-    """Compare two runs.
+def _check_distinct(runs: Sequence[Run]) -> None:
+    """Refuse the same run twice.
 
     Raises:
-        InputError: they are the same.
+        InputError: both have the same records.
     """
+    if len(runs) > 1 and runs[0].records and runs[0].records == runs[1].records:
+        base, new = (run.name for run in runs)
+        raise InputError(f"compare {base} {new}: both have the same records; accepted: two runs, or one and --by FIELD")
+
+
+def _of_runs(base: Run, new: Run, limit: float) -> list[Comparison]:
     from gravbench.verdicts.compare import compare_runs
 
-    if base.records and base.records == new.records:
-        raise InputError(
-            f"compare {base.name} {new.name}: both have the same records; accepted: two runs, or one and --by FIELD"
-        )
     return [compare_runs(base, new, limit)]
 
 

@@ -260,6 +260,7 @@ def _show_plan(todo: Plan, terminal: Console, most: int | None) -> None:
     A search measures ``most`` cases on each kind of device.
     """
     from gravbench.measuring.progress import duration, skips
+    from gravbench.report.names import count
 
     skipped: Counter[str] = Counter()
     for task, seconds in zip(todo.tasks, todo.estimates, strict=True):
@@ -273,7 +274,7 @@ def _show_plan(todo: Plan, terminal: Console, most: int | None) -> None:
     for sentence in skips(skipped):
         tell(terminal, sentence)
     cases = sum(not task.skip for task in todo.tasks)
-    terminal.print(f"{cases} measurements, up to about {duration(sum(todo.estimates))}; nothing was measured")
+    terminal.print(f"{count(cases, 'measurement')}, up to about {duration(sum(todo.estimates))}; nothing was measured")
     if most is not None:
         terminal.print(f"The search measures at most {most:,} cases on each kind of device (search.budget_trials)")
 

@@ -229,8 +229,12 @@ def tell(terminal: Console, sentence: str) -> None:
 
 def tell_written(terminal: Console, path: Path, *, size: bool = False) -> None:
     """Say that a file was written, and how large it is."""
-    megabytes = f", {path.stat().st_size / 1e6:.1f} MB" if size else ""
-    terminal.print("wrote ", linked(str(path), path), megabytes, sep="", soft_wrap=True)
+    written = f", {_size_words(path.stat().st_size)}" if size else ""
+    terminal.print("wrote ", linked(str(path), path), written, sep="", soft_wrap=True)
+
+
+def _size_words(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
 
 
 def warn(sentence: str) -> None:

@@ -356,7 +356,7 @@ class Request:
             if os.path.isfile(place):  # noqa: PTH113 - Path.is_file raises an error where a name is too long
                 return str(place)
         folder = spec and any(map(os.path.isdir, places))
-        what = "a directory, not a file" if folder else "no file"
+        what = "a directory, neither a file" if folder else "neither a file"
         raise InputError(
             f"{where}: {key} is {shown(spec)}, {what} nor {kind}; {nearest(spec.partition(' ')[0], names)}"
         )

@@ -169,6 +169,11 @@ def prepare(state: State) -> State:
     began = perf_counter() - toolkit.compiled_here_seconds
     with counting_numba(toolkit):
         state.prepared = prepared = variant.prepare(toolkit, bodies, **case.axes)
+    if prepared.cycle > 1 and variant.approximates is None:
+        raise WrongError(
+            f"its launches are a cycle of {prepared.cycle}; accepted: 1, because {variant.name} does not say what it "
+            "approximates"
+        )
     if toolkit.linked_by:
         _note(state, gpus_linked_by=toolkit.linked_by)
     if variant.suits_positions(case.axes):

@@ -45,7 +45,7 @@ from gravbench.report.sections import run as run_of
 from gravbench.report.sections.arena import arena
 from gravbench.report.sections.content import Content
 from gravbench.report.sections.every import SECTIONS
-from gravbench.report.sections.fastest import fastest
+from gravbench.report.sections.fastest import fastest, nothing
 from gravbench.report.sections.published import values_and_claims
 from gravbench.verdicts import ranking
 from gravbench.verdicts.cards import card_of, together
@@ -195,6 +195,7 @@ class Page:
             conditions=_conditions(cases),
             answers=ranking.grouped(answers(content, drawn.colours), lambda answer: answer.device),
             most_answers=MOST_ANSWERS,
+            nothing=nothing(content),
             content=content,
             drawn=drawn,
             first_label=partial(winning.first_label_of, parents=content.parents),

@@ -15,6 +15,7 @@ from gravbench.verdicts import ranking
 from gravbench.verdicts.winners import Field, Win
 
 NOTHING = "No case is ok, so there is nothing to rank."
+NONE_OF_THESE = "None of the cases shown is the fastest of its run."
 UNCLEAR = "yellow"
 """How a terminal shows a speed-up that is UNCLEAR."""
 
@@ -27,7 +28,12 @@ def fastest(content: Content) -> Section:
     parts = [
         replace(part, notes=[note for note in part.notes if last[note] == place]) for place, part in enumerate(parts)
     ]
-    return Section("fastest", "What is fastest", "" if parts else NOTHING, parts)
+    return Section("fastest", "What is fastest", "" if parts else nothing(content), parts)
+
+
+def nothing(content: Content) -> str:
+    """Say why nothing is the fastest: no case is ok, or only others, which are not shown, are."""
+    return NONE_OF_THESE if content.ladders else NOTHING
 
 
 def fastest_part(field: Field, content: Content) -> Part:

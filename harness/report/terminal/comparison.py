@@ -176,8 +176,8 @@ def render_comparison(
 
 
 def _why_unclear(comparison: Comparison) -> Counter[Reason]:
-    """Count the cases that are UNCLEAR by the first reason of each."""
-    unclear = [pair for pair in comparison.pairs if Verdict.UNCLEAR in (pair.verdict, pair.in_cycles)]
+    """Count the cases that are UNCLEAR in seconds by the first reason of each."""
+    unclear = [pair for pair in comparison.pairs if pair.verdict is Verdict.UNCLEAR]
     return Counter(pair.reasons[0] for pair in unclear if pair.reasons)
 
 

@@ -16,7 +16,7 @@ from gravbench.report.names import DRIFTED, count, joined, why_unranked
 from gravbench.report.numbers import UNBOUNDED, relative_error
 from gravbench.report.remarks import counted
 from gravbench.report.sections.content import Content
-from gravbench.report.sections.fastest import NOTHING, fastest_part
+from gravbench.report.sections.fastest import fastest_part, nothing
 from gravbench.report.sections.run import NOTHING as NO_RECORDS
 from gravbench.report.terminal.printing import heading, say
 from gravbench.report.terminal.sections import render_part
@@ -65,7 +65,7 @@ def _fields(content: Content, console: Console) -> None:
         lost = Counter(why_unranked(case) for case in content.cases if not ranking.is_ranked(case))
         for reason, cases in lost.most_common(MOST_FIELDS):
             say(console, f"{count(cases, 'case')}: {reason}")
-        say(console, NOTHING if content.cases else NO_RECORDS)
+        say(console, nothing(content) if content.cases else NO_RECORDS)
         return
     part = fastest_part(content.fields[0], content)
     # What drifted is one line below.
