@@ -793,7 +793,12 @@ def test_a_new_variant_is_right_in_the_simulator_and_compiles_for_every_architec
     ("words", "said"),
     [
         (["Fast"], "Fast: not a valid name; accepted: up to 60 lower-case letters"),
-        (["class"], "not a Python keyword"),
+        (["class"], "no keyword of Python or C++"),
+        (
+            ["double"],
+            "double: not a valid name; accepted: up to 60 lower-case letters, digits and _, no keyword of Python",
+        ),
+        (["gravbench"], "gravbench: not a valid name"),
         (["../x"], "not a valid name"),
         (["tiled"], "this variant exists already"),
         (["mine", "--parent", "tild"], "--parent tild: no such variant; did you mean tiled?"),

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -187,3 +189,27 @@ def test_a_folder_with_too_much_in_it_is_refused_before_all_of_it_is_read(folder
     for number in range(301):
         (folder / f"{number}.txt").touch()
     assert refusal(folder).startswith(f"{folder}: more than 300 files and folders below it; accepted: ")
+
+
+def test_bytecode_of_another_text_is_not_run(tmp_path):
+    """As ``cp -p``, archives and tools with a fixed date leave them: the same time and size, another text."""
+    path = tmp_path / "stem.py"
+    for text in ("FACTOR = 1\n", "FACTOR = 2\n"):
+        path.write_text(text)
+        os.utime(path, (1e9, 1e9))
+        code = f"""
+import sys
+from pathlib import Path
+from gravbench.model import importing
+sys.dont_write_bytecode = False
+print(importing.module(Path({str(path)!r}), "stem").FACTOR)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert f"FACTOR = {done.stdout}" == text, done.stderr
+
+
+def test_no_variant_of_ones_own_has_the_name_of_the_package(folder):
+    (folder / "gravbench.py").write_text(GOOD)
+    assert refusal(folder).endswith(
+        "mine/gravbench.py: Python would import it for the package gravbench; accepted: another name"
+    )

@@ -39,11 +39,13 @@ def new(
 
     Writes NAME.cu (CUDA C for CuPy and PyCUDA), NAME.py (axes, launch code, the same kernel for Numba) and NAME.yaml.
     """
-    from gravbench.model.variant import discover
+    from gravbench.model.interaction_files import RESERVED
+    from gravbench.model.variant import NO_NAME, discover
 
-    if not NAME.fullmatch(name) or keyword.iskeyword(name):
+    if not NAME.fullmatch(name) or keyword.iskeyword(name) or name in (*RESERVED, NO_NAME):
         raise InputError(
-            f"{name}: not a valid name; accepted: up to 60 lower-case letters, digits and _, not a Python keyword"
+            f"{name}: not a valid name; accepted: up to 60 lower-case letters, digits and _, "
+            "no keyword of Python or C++"
         )
     known = discover()
     if name in known:

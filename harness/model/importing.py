@@ -11,8 +11,9 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import NoReturn
 
 from gravbench.errors import InputError, Stopped, shortened
@@ -50,6 +51,15 @@ def sources(folder: Path) -> list[Path]:
     return sorted(paths)
 
 
+class _TextLoader(SourceFileLoader):
+    """Compiles the text that is there: bytecode on the disk is of this text only as far as time and size tell."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
 def module(path: Path, name: str) -> ModuleType:
     """Import a file under a name, once.
 
@@ -59,7 +69,7 @@ def module(path: Path, name: str) -> ModuleType:
     """
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_TextLoader(name, str(path)))
     if spec is None or spec.loader is None:
         raise InputError(f"{path}: not a Python file")
     made = sys.modules[name] = importlib.util.module_from_spec(spec)

@@ -376,6 +376,10 @@ def _load(path: Path) -> Variant:
     return variant
 
 
+NO_NAME = __name__.partition(".")[0]
+"""No variant of one's own has the name of the package, because its folder is where Python looks for modules."""
+
+
 @lru_cache
 @one_thread_at_a_time
 def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
@@ -395,6 +399,8 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
             # Lets variants of one's own share a module that lies beside them.
             sys.path.append(str(root.resolve()))
         for path in importing.sources(root.resolve()):
+            if path == root.resolve() / f"{NO_NAME}.py":
+                raise InputError(f"{path}: Python would import it for the package {NO_NAME}; accepted: another name")
             if not declares(path):
                 continue
             variant = _load(path)
