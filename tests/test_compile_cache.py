@@ -9,7 +9,7 @@ from textwrap import dedent
 import numba
 import numpy as np
 import pytest
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from gravbench.model import interaction_files
 from gravbench.toolkits import compile_cache
@@ -138,6 +138,23 @@ def test_what_refers_to_something_unknown_is_compiled_and_not_kept():
         compile_cache.content(unknown)
     with pytest.raises(compile_cache.UnknownContentError, match="module"):
         compile_cache.content(sys.modules[__name__])
+
+
+def test_what_calls_a_function_that_is_overloaded_is_not_kept():
+    """Compiled code calls the overload, of which the function that it replaces says nothing."""
+
+    def strength(x):
+        raise NotImplementedError
+
+    @overload(strength)
+    def _strength(x):  # noqa: ARG001
+        return lambda x: 2.0 * x
+
+    strength.__module__ = OURS
+    assert made(body="a = strength(x)", strength=strength)(2.0) == 9.0
+    assert loaded(made(body="a = strength(x)", strength=strength)) == 0
+    with pytest.raises(compile_cache.UnknownContentError, match="strength, which is not compiled itself"):
+        compile_cache.content(made(body="a = strength(x)", strength=strength))
 
 
 def test_functions_that_generate_code_of_the_compiler_and_types_are_known_by_their_content():

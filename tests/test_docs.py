@@ -82,7 +82,6 @@ def test_every_sign_of_a_report_is_explained():
     signs = {
         provenance.THROTTLED,
         ladder.UNSETTLED,
-        ladder.UNKNOWN,
         names.DRIFTED,
         provenance.PARTIAL,
         provenance.UNCOUNTED,

@@ -147,7 +147,7 @@ def test_the_tables_have_one_row_a_case_with_the_slowest_seed_beside_the_median(
     assert [(row["compared"], row["slowest seed, ms"]) for row in rows(part)] == [("2", "9.000")]
     (part,) = fastest(shown).parts
     assert [(row["fastest"], row["ms"], row["slowest seed, ms"]) for row in rows(part)] == [
-        ("barnes_hut theta=0.5", "2.00", "9.000")
+        ("barnes_hut theta=0.5", "2.00", "9.00")
     ]
     (part,) = arena(shown).parts
     assert [(row["accuracy"], row["ms"], row["slowest seed, ms"]) for row in rows(part)] == [

@@ -147,7 +147,8 @@ def content(function: Any) -> list[str]:
     return list(_content(function, []))
 
 
-def _content(value: Any, seen: list[Any]) -> Iterator[str]:
+def _content(value: Any, seen: list[Any], *, is_called: bool = False) -> Iterator[str]:
+    """Describe a value; ``is_called`` says that compiled code refers to it."""
     if any(value is item for item in seen):
         yield f"number {next(place for place, item in enumerate(seen) if item is value)}"
     elif _is_dispatcher(value):
@@ -156,20 +157,15 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
         signatures = [] if value._can_compile else value.signatures
         for options in (value.targetoptions, getattr(value, "locals", {})):
             yield from _content(sorted(options.items()), seen)
-        yield from _content([signatures, value.py_func], seen)
+        yield from _content(signatures, seen)
+        yield from _of_function(value.py_func, seen, is_compiled=True)
     elif type(value).__name__ == INTRINSIC:
         seen.append(value)
-        yield from _content(value._defn, seen)
+        yield from _of_function(value._defn, seen, is_compiled=False)
     elif isinstance(value, FunctionType) and not _of_library(value):
-        seen.append(value)
-        yield f"function {value.__qualname__}"
-        defaults = value.__defaults__, tuple((value.__kwdefaults__ or {}).items())
-        yield from _content([*defaults, value.__code__], seen)
-        for cell in value.__closure__ or ():
-            yield from _content(cell.cell_contents, seen)
-        for name in sorted(_names(value.__code__) & value.__globals__.keys()):
-            yield name
-            yield from _content(value.__globals__[name], seen)
+        if is_called:  # compiled code calls what overloads it, and nothing here says what that is
+            raise UnknownContentError(f"function {value.__qualname__}, which is not compiled itself")
+        yield from _of_function(value, seen, is_compiled=False)
     elif isinstance(value, CodeType):
         yield f"{value.co_code!r} {value.co_names} {value.co_varnames} {value.co_freevars} {value.co_argcount}"
         yield f"{value.co_kwonlyargcount} {value.co_flags} {value.co_exceptiontable!r}"
@@ -180,7 +176,7 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
     elif isinstance(value, tuple | list):
         yield f"{type(value).__name__} of {len(value)} {getattr(value, '_fields', '')}"
         for item in value:
-            yield from _content(item, seen)
+            yield from _content(item, seen, is_called=is_called)
     elif isinstance(value, set | frozenset):
         yield f"set {sorted(map(repr, value))}"
     elif value is None or isinstance(value, PLAIN) or _is_type_of_numba(value):
@@ -189,6 +185,18 @@ def _content(value: Any, seen: list[Any]) -> Iterator[str]:
         yield f"{getattr(value, '__module__', '')} {value.__name__}"
     else:
         raise UnknownContentError(type(value).__name__)
+
+
+def _of_function(function: FunctionType, seen: list[Any], *, is_compiled: bool) -> Iterator[str]:
+    seen.append(function)
+    yield f"function {function.__qualname__}"
+    defaults = function.__defaults__, tuple((function.__kwdefaults__ or {}).items())
+    yield from _content([*defaults, function.__code__], seen)
+    for cell in function.__closure__ or ():
+        yield from _content(cell.cell_contents, seen, is_called=is_compiled)
+    for name in sorted(_names(function.__code__) & function.__globals__.keys()):
+        yield name
+        yield from _content(function.__globals__[name], seen, is_called=is_compiled)
 
 
 def _is_dispatcher(value: Any) -> bool:
