@@ -359,7 +359,7 @@ def _load(path: Path) -> Variant:
     name = f"gravbench_variant_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}_{path.stem}"
     if path.is_relative_to(BUILT_IN):
         name = ".".join(["gravbench.variants", *path.relative_to(BUILT_IN).with_suffix("").parts])
-    module = importing.module(path, name)
+    module = importing.module(path, name, from_text=not path.is_relative_to(BUILT_IN))
     content = vars(module)
     declared = [value for value in content.values() if isinstance(value, Variant) and value.module is module]
     if not declared or any(other is not declared[0] for other in declared):
