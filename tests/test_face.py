@@ -924,3 +924,17 @@ def test_the_export_of_a_history_prints_the_comparison_that_asv_accepts(tmp_path
     done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "gravbench.tiled" in done.stdout
+
+
+def test_a_part_without_a_winner_says_so_and_not_that_nothing_is_ok(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = flat(gravbench("report", "h100/ladder", "--n", "65536", "--variant", "tiled").output)
+    assert "None of the cases shown is the fastest of its run." in text
+    assert "No case is ok" not in text
+
+
+def test_the_reasons_of_what_is_unclear_add_up_to_the_cases_that_are(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = flat(gravbench("compare", "h100/fastest", "h100/ladder").output)
+    (unclear,) = set(re.findall(r"(\d+) UNCLEAR, \d+ SAME; in clock", text))
+    assert sum(map(int, re.findall(r"UNCLEAR, (\d+) cases?", text))) == int(unclear)

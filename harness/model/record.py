@@ -21,7 +21,7 @@ LARGEST = 1.0
 """The quantile that no body's error is above."""
 
 MOST_OVER_POWER = 2.0
-"""Times the largest power reading that the mean power over an evaluation may be: readings lag behind by a second."""
+"""The largest credible ratio of the mean power over an evaluation to the largest power reading, which lags behind."""
 OUTRACED = "outraced"
 """The ``stop_reason`` of a record whose sampling ended because the case cannot be the fastest of its contest."""
 
@@ -328,16 +328,12 @@ class Record(Case, Fingerprint, Preparation, Errors, Measurement, Stepping, Insi
     def joules_per_interaction(self) -> float | None:
         """Energy of one of the interactions that are computed; None where the samples were too short to say.
 
-        The energy passes between readings, also while the device waits. Where it is more than the power read would
-        have spent in an evaluation, it is mostly that of waiting.
+        Energy is read less often than samples end, so that it includes what the device spends while it waits.
         """
         if self.joules is None or self.uncounted:
             return None
-        if self.power_watts and self.median_seconds:
-            most = MOST_OVER_POWER * max(self.power_watts) * self.median_seconds
-            if self.joules > most:
-                return None
-        return self.joules / self.evaluated
+        most = MOST_OVER_POWER * max(self.power_watts, default=math.inf) * (self.median_seconds or math.inf)
+        return None if self.joules > most else self.joules / self.evaluated
 
     @property
     def evaluated(self) -> float:

@@ -22,7 +22,7 @@ from platformdirs import user_cache_dir
 MOST_BYTES = 1 << 30
 """Bytes of all files together; beyond, those go that were used longest ago."""
 STORED_PER_LOOK = 256
-"""Files that are stored, on average, before one looks at the whole folder: that takes 0.1 s for 20,000 files."""
+"""Files stored, on average, per scan of the whole folder, which takes long if there are many files."""
 DIGEST = hashlib.sha256().digest_size
 """Bytes at the front of a file: the hash of all after them."""
 
