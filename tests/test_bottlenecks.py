@@ -21,7 +21,7 @@ from gravbench.report.page import html
 from gravbench.toolkits import nvrtc
 from printed_sections import render
 
-LADDER = ROOT / "reports" / "h100" / "ladder"
+LADDER = ROOT / "reports" / "h200" / "ladder"
 explained = pytest.mark.skipif(assembling.missing() is not None, reason=str(assembling.missing()))
 
 
@@ -124,7 +124,7 @@ def test_the_file_of_the_ladder_is_of_its_records(records):
         for one in records
         if validation.modelled(one) and validation.of_this_checkout(one) and not known.of(one)
     ]
-    assert not unexplained, "run: gravbench explain bottleneck h100/ladder --peaks reports/h200/ceilings"
+    assert not unexplained, "run: gravbench explain bottleneck h200/ladder --peaks reports/h200/ceilings"
     assert known.limits
 
 

@@ -4,11 +4,13 @@ import ast
 import builtins
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -528,19 +530,6 @@ def test_what_gravbench_brings_along_has_no_content_of_its_own():
 
 # Committed records
 
-CHANGED = {
-    "fast_multipole",
-    "resident_tree",
-    "resident_tree_gpus",
-    "symmetric",
-    "symmetric_gpus",
-    "tensor",
-    "tensor_gpus",
-    "tiled",
-}
-"""Variants edited since their records were made."""
-
-
 def test_every_committed_record_has_the_hash_of_what_ran():
     lines = [json.loads(line) for path in COMMITTED for line in path.read_text().splitlines()]
     assert len(lines) > 2500
@@ -549,17 +538,25 @@ def test_every_committed_record_has_the_hash_of_what_ran():
     assert {name for name, content in files_of.items() if content} == {"dubinski.tab.gz"}
 
 
-def test_records_whose_kernels_did_not_change_match_the_sources_of_today():
-    records = [record for path in COMMITTED for record in RecordFile(path.parent).read()]
-    other = {
-        record.variant
-        for record in records
+def test_every_committed_record_is_of_the_sources_of_today():
+    stale = Counter(
+        (path.parent.relative_to(ROOT).as_posix(), record.variant)
+        for path in COMMITTED
+        for record in RecordFile(path.parent).read()
         # What was skipped says nothing of a kernel.
         if record.status != "skipped"
         and environment.fingerprint(record, VARIANTS[record.variant], None).code_sha256 != record.code_sha256
-    }
-    assert other == CHANGED
-    assert sum(record.variant not in CHANGED for record in records) > 1900
+    )
+    assert not stale
+
+
+def test_every_committed_run_is_of_one_commit_without_changes_and_of_this_version():
+    assert len(COMMITTED) > 45
+    for path in COMMITTED:
+        records = RecordFile(path.parent).read()
+        (commit,) = {record.commit for record in records}
+        assert re.fullmatch(r"[0-9a-f]{40}", commit), path
+        assert {record.harness_version for record in records} == {"1.1.0"}, path
 
 
 def test_a_stale_record_is_measured_again():

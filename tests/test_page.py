@@ -756,9 +756,9 @@ def test_figures_are_written_as_svg_and_png(tmp_path):
 
 def test_the_figure_of_the_whole_ladder_has_the_numbers_of_its_table():
     page = (ROOT / "docs" / "ladder.md").read_text("utf-8")
-    svg, *_ = re.findall(r"!\[[^]]+\]\(\.\./(reports/h100/figures/[^)]+\.svg)\)", page)
+    svg, *_ = re.findall(r"!\[[^]]+\]\(\.\./(reports/h200/figures/ladder-[^)]+\.svg)\)", page)
     drawn = (ROOT / svg).read_text("utf-8")
-    gpu = re.search(r"\*\*n = [\d,]+, NVIDIA H100 80GB HBM3, .*?\n\n(.*?)\n\n", page, re.DOTALL).group(1)
+    gpu = re.search(r"\*\*n = [\d,]+, NVIDIA H200, .*?\n\n(.*?)\n\n", page, re.DOTALL).group(1)
     row = (
         r"^\| \w+(?: \w+=\S+)* \| (\w+) \| .*? \| ([\d,.]+) \|(?: [a-z 0-9.]* \|)? "
         r"([\d,.]+) \| [\d.]+ \| (?:`(\S+)`)? ?\|"

@@ -24,7 +24,7 @@ from gravbench.model.variant import discover
 from gravbench.toolkits.interface import FLAGS
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-LADDER = ROOT / "reports" / "h100" / "ladder"
+LADDER = ROOT / "reports" / "h200" / "ladder"
 MEASURED = ROOT / "reports" / "h200" / "ceilings"
 BODIES = (16384, 262144)
 EXACT = ("naive", "float4", "tiled", "split", "shuffle", "kahan", "register_blocked", "split_j", "symmetric")

@@ -1,7 +1,7 @@
 """Write again what README, docs/ and asv show of records: tables, blocks, README's picture, figures, the history.
 
 ``python docs/hooks/refresh.py`` after records below reports/ have changed. A block names its command in its first line:
-``<!-- ladder: gravbench report h100/ladder --markdown -->``. Its output is Markdown, or text in a block of code.
+``<!-- ladder: gravbench report h200/ladder --markdown -->``. Its output is Markdown, or text in a block of code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCK = re.compile(
 )
 STORY = "python -m gravbench.report.story"
 FIGURES = "docs/figures"
-CHARTS = {"ladder": "h100/ladder", "arena": "h200/arena"}
+CHARTS = {"ladder": "h200/ladder", "arena": "h200/arena"}
 """Kinds of figures, and the run that each is of: they are in the folder figures beside it."""
 ENVIRONMENT = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
 
