@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -530,6 +529,7 @@ def test_what_gravbench_brings_along_has_no_content_of_its_own():
 
 # Committed records
 
+
 def test_every_committed_record_has_the_hash_of_what_ran():
     lines = [json.loads(line) for path in COMMITTED for line in path.read_text().splitlines()]
     assert len(lines) > 2500
@@ -538,25 +538,30 @@ def test_every_committed_record_has_the_hash_of_what_ran():
     assert {name for name, content in files_of.items() if content} == {"dubinski.tab.gz"}
 
 
+KNOWN_STALE = {("reports/h100/fastest-float64", "tiled")}
+"""Measured again on an H200 alone. Without them, the records beside them would lack their anchor."""
+
+
 def test_every_committed_record_is_of_the_sources_of_today():
-    stale = Counter(
+    stale = {
         (path.parent.relative_to(ROOT).as_posix(), record.variant)
         for path in COMMITTED
         for record in RecordFile(path.parent).read()
         # What was skipped says nothing of a kernel.
         if record.status != "skipped"
         and environment.fingerprint(record, VARIANTS[record.variant], None).code_sha256 != record.code_sha256
-    )
-    assert not stale
+    }
+    assert stale == KNOWN_STALE
 
 
-def test_every_committed_run_is_of_one_commit_without_changes_and_of_this_version():
+def test_every_committed_run_is_of_one_commit_without_changes_and_of_version_1_1_or_newer():
     assert len(COMMITTED) > 45
     for path in COMMITTED:
         records = RecordFile(path.parent).read()
         (commit,) = {record.commit for record in records}
         assert re.fullmatch(r"[0-9a-f]{40}", commit), path
-        assert {record.harness_version for record in records} == {"1.1.0"}, path
+        (version,) = {record.harness_version for record in records}
+        assert tuple(map(int, version.split("."))) >= (1, 1, 0), path
 
 
 def test_a_stale_record_is_measured_again():

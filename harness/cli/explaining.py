@@ -12,7 +12,18 @@ import typer
 
 from gravbench.cli.axes import axes_of
 from gravbench.cli.folders import known_variants, unknown
-from gravbench.cli.options import LOOK, NOT_JUDGED, AsJson, app, console, find_run, read_records, warn, writing
+from gravbench.cli.options import (
+    LOOK,
+    NOT_JUDGED,
+    AsJson,
+    app,
+    console,
+    find_run,
+    read_records,
+    tell_written,
+    warn,
+    writing,
+)
 from gravbench.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -233,7 +244,7 @@ def _show(
         with writing(html):
             html.parent.mkdir(parents=True, exist_ok=True)
             html.write_text(page.page(ledgers, bars), "utf-8")
-        console().print(f"wrote {html}, {html.stat().st_size / 1e3:.0f} kB", markup=False, soft_wrap=True)
+        tell_written(console(), html, size=True)
     else:
         printed.render(ledgers, console(), bars)
 

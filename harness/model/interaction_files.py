@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gravbench.errors import InputError, nearest
+from gravbench.errors import InputError, guess, nearest
 from gravbench.model import files, interaction_text, python_code
 from gravbench.model.interaction import (
     ALWAYS,
@@ -239,7 +239,20 @@ class _Reader:
             case ast.IfExp(test=ast.Compare(left=left, ops=[op], comparators=[right])) if type(op) in COMPARISONS:
                 test = ast.Compare(self.expression(left), [op], [self.expression(right)])
                 return ast.IfExp(test, self.expression(node.body), self.expression(node.orelse))
-        raise self._error(node, f"{self._shown(node)} is not accepted; accepted: {_ACCEPTED}")
+        raise self._error(node, f"{self._shown(node)} is not accepted; {self._meant(node)}accepted: {_ACCEPTED}")
+
+    def _meant(self, node: ast.expr) -> str:
+        """Ask whether another name is meant by one that is not known."""
+        match node:
+            case ast.Name(id=name):
+                known = [*self.written, *self.constants]
+            case ast.Attribute(value=ast.Name(id="i" | "j"), attr=name):
+                known = list(BODY)
+            case ast.Call(func=ast.Name(id=name)):
+                known = list(FUNCTIONS)
+            case _:
+                return ""
+        return guess(name, [] if name in known else known)
 
     def _check_constants(self, node: ast.AST, *, divides: bool = False) -> None:
         """Refuse what every compiler would make an infinity of: the largest parts that are made of constants alone."""
