@@ -53,7 +53,7 @@ LOOKED_AT: tuple[int, dict[str, str]] = (
         "model/generators.py": "93e5dca7",
         "model/initial_conditions.py": "dfc453fa",
         "model/interaction.py": "c7f90a0b",
-        "model/interaction_files.py": "b8406f07",
+        "model/interaction_files.py": "d88ca396",
         "model/rounding.py": "4d5d7462",
         "model/statistics.py": "fc30c090",
         "verdicts/racing.py": "34e7a8b7",
