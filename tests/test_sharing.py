@@ -112,7 +112,7 @@ def test_a_run_that_was_continued_is_consistent(tmp_path):
 @pytest.mark.parametrize(
     "run",
     [
-        pytest.param(run, marks=pytest.mark.slow if run.name in ("counters", "ladder") else pytest.mark.corpus)
+        pytest.param(run, marks=pytest.mark.slow if run.name == "counters" else pytest.mark.corpus)
         for run in RUNS
     ],
     ids=lambda run: run.name,

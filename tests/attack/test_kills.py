@@ -18,7 +18,7 @@ from gravbench.model.runs import ENVIRONMENT, RECORDS, RecordFile
 
 pytestmark = pytest.mark.slow
 
-KILLS = 6
+KILLS = 4
 PATIENCE = 300.0
 """Seconds to wait for what another process does soon."""
 SIZES = range(16, 26)
