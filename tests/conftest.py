@@ -300,6 +300,18 @@ def bundled_once(libraries: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _folders_of_one_test() -> Iterator[None]:
+    """Let Python forget the folders of variants in which a test let it look, and the modules it found there."""
+    before = list(sys.path)
+    yield
+    if added := set(sys.path).difference(before):
+        sys.path[:] = before
+        for name, module in list(sys.modules.items()):
+            if any(str(getattr(module, "__file__", None)).startswith(f"{folder}{os.sep}") for folder in added):
+                del sys.modules[name]
+
+
 @pytest.fixture(scope="session")
 def attacks(request: pytest.FixtureRequest) -> int:
     """How many times as many random inputs to try as usual."""

@@ -213,3 +213,46 @@ def test_no_variant_of_ones_own_has_the_name_of_the_package(folder):
     assert refusal(folder).endswith(
         "mine/gravbench.py: Python would import it for the package gravbench; accepted: another name"
     )
+
+
+SHARED_STEM = GOOD.replace("import variant\n", "import variant\nfrom {shared} import FACTOR\n")
+
+
+@pytest.fixture
+def folder_of(tmp_path):
+    """Return a function that writes a folder with a stem and a module that it imports."""
+
+    def write(name, shared="shared_by_stems", *, package=False):
+        folder = tmp_path / name
+        place = folder / shared / "__init__.py" if package else folder / f"{shared}.py"
+        place.parent.mkdir(parents=True)
+        place.write_text(f"FACTOR = {name!r}\n")
+        (folder / f"{name}.py").write_text(SHARED_STEM.format(shared=shared))
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize("package", [False, True], ids=["module", "package"])
+def test_a_stem_has_the_module_beside_it_or_a_sentence(folder_of, package):
+    first, second = folder_of("first_own", package=package), folder_of("second_own", package=package)
+    (found,) = (each for name, each in discover((first,)).items() if name == "first_own")
+    assert vars(found.module)["FACTOR"] == "first_own"
+    for folders in ((second,), (first, second)):  # also when Python has imported the other one before
+        with pytest.raises(InputError) as caught:
+            discover(folders)
+        said = str(caught.value)
+        assert said.startswith(f"{second / 'second_own.py'}, line 4: Python imports shared_by_stems from {first}")
+        assert f", not from {second / 'shared_by_stems'}" in said
+        assert said.endswith("; accepted: a name that no other module has")
+        assert "\n" not in said
+
+
+def test_a_module_beside_a_stem_has_no_name_of_the_library_nor_does_a_folder_hide_one(folder_of):
+    with pytest.raises(InputError, match=r"imports statistics from .*, not from"):
+        discover((folder_of("hidden_own", "statistics"),))
+    folder = folder_of("plain_own", "own_factors")
+    (folder / "statistics").mkdir()
+    (folder / "notes.py").write_text("import statistics\nthis is no Python")
+    (folder / "other_notes.py").write_text("import statistics\n")
+    assert "plain_own" in discover((folder,))

@@ -111,10 +111,7 @@ def test_a_run_that_was_continued_is_consistent(tmp_path):
 
 @pytest.mark.parametrize(
     "run",
-    [
-        pytest.param(run, marks=pytest.mark.slow if run.name == "counters" else pytest.mark.corpus)
-        for run in RUNS
-    ],
+    [pytest.param(run, marks=pytest.mark.slow if run.name == "counters" else pytest.mark.corpus) for run in RUNS],
     ids=lambda run: run.name,
 )
 def test_every_packaged_run_is_consistent(run, tmp_path):

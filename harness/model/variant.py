@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from gravbench.errors import InputError as InputError
 from gravbench.errors import listed, nearest
-from gravbench.model import files, importing, stem_code
+from gravbench.model import files, importing, neighbours, stem_code
 from gravbench.model.declaring import DECLARATION, declares
 from gravbench.model.fork_lock import one_thread_at_a_time
 from gravbench.model.interaction import Interaction
@@ -388,8 +388,8 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
     ``extra`` is a tuple of folders of one's own, each laid out like a family's folder. Other threads and forks wait.
 
     Raises:
-        InputError: a folder is missing, a stem cannot be read or imported, two have one name, or a parent does not
-            exist.
+        InputError: a folder is missing, a stem cannot be read or imported, two have one name, a parent does not exist,
+            or Python imports another module than the one beside a stem.
     """
     variants: dict[str, Variant] = {}
     for root in (BUILT_IN, *extra):
@@ -398,6 +398,8 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
         if root != BUILT_IN and str(root.resolve()) not in sys.path:
             # Lets variants of one's own share a module that lies beside them.
             sys.path.append(str(root.resolve()))
+        if root != BUILT_IN:
+            neighbours.check(root.resolve())
         for path in importing.sources(root.resolve()):
             if path == root.resolve() / f"{NO_NAME}.py":
                 raise InputError(f"{path}: Python would import it for the package {NO_NAME}; accepted: another name")
