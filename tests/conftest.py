@@ -303,13 +303,11 @@ def bundled_once(libraries: Path) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _folders_of_one_test() -> Iterator[None]:
     """Let Python forget the folders of variants in which a test let it look, and the modules it found there."""
-    before = list(sys.path)
+    from gravbench.model import neighbours
+
+    before = set(sys.path)
     yield
-    if added := set(sys.path).difference(before):
-        sys.path[:] = before
-        for name, module in list(sys.modules.items()):
-            if any(str(getattr(module, "__file__", None)).startswith(f"{folder}{os.sep}") for folder in added):
-                del sys.modules[name]
+    neighbours.forget(set(sys.path) - before)
 
 
 @pytest.fixture(scope="session")

@@ -115,8 +115,10 @@ def test_the_page_shows_them(few):
     assert "gravbench explain bottleneck RUN" in without
 
 
-def test_the_file_of_the_ladder_is_of_its_records(records):
-    known = bottlenecks.read(LADDER)
+@pytest.mark.parametrize("card", ["h100", "h200"])
+def test_the_file_of_the_ladder_is_of_its_records(card):
+    folder = ROOT / "reports" / card / "ladder"
+    known, records = bottlenecks.read(folder), RecordFile(folder).read(str)
     there = {(one.key, one.started, one.median_seconds) for one in records}
     assert {(one.key, one.started, one.seconds) for one in known.limits} <= there
     unexplained = [
@@ -124,7 +126,7 @@ def test_the_file_of_the_ladder_is_of_its_records(records):
         for one in records
         if validation.modelled(one) and validation.of_this_checkout(one) and not known.of(one)
     ]
-    assert not unexplained, "run: gravbench explain bottleneck h200/ladder --peaks reports/h200/ceilings"
+    assert not unexplained, f"run: gravbench explain bottleneck {card}/ladder --peaks reports/h200/ceilings"
     assert known.limits
 
 

@@ -215,44 +215,78 @@ def test_no_variant_of_ones_own_has_the_name_of_the_package(folder):
     )
 
 
-SHARED_STEM = GOOD.replace("import variant\n", "import variant\nfrom {shared} import FACTOR\n")
+IMPORTING = GOOD.replace("import variant\n", "import variant\n{statement}\n")
 
 
 @pytest.fixture
 def folder_of(tmp_path):
-    """Return a function that writes a folder with a stem and a module that it imports."""
+    """Return a function that writes a folder with a stem of its name, which imports, and other files."""
 
-    def write(name, shared="shared_by_stems", *, package=False):
+    def write(name, statement, texts):
         folder = tmp_path / name
-        place = folder / shared / "__init__.py" if package else folder / f"{shared}.py"
-        place.parent.mkdir(parents=True)
-        place.write_text(f"FACTOR = {name!r}\n")
-        (folder / f"{name}.py").write_text(SHARED_STEM.format(shared=shared))
+        for file, text in {f"{name}.py": IMPORTING.format(statement=statement), **texts}.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(text)
         return folder
 
     return write
 
 
-@pytest.mark.parametrize("package", [False, True], ids=["module", "package"])
-def test_a_stem_has_the_module_beside_it_or_a_sentence(folder_of, package):
-    first, second = folder_of("first_own", package=package), folder_of("second_own", package=package)
-    (found,) = (each for name, each in discover((first,)).items() if name == "first_own")
-    assert vars(found.module)["FACTOR"] == "first_own"
+SHARED = {
+    "a module": ("from shared_by_stems import FACTOR", "shared_by_stems.py"),
+    "a package": ("from shared_by_stems import FACTOR", "shared_by_stems/__init__.py"),
+    "a module of a package": ("from shared_by_stems.inner import FACTOR", "shared_by_stems/inner.py"),
+    "a stem": ("from shared_by_stems import FACTOR", "shared_by_stems.py"),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_a_stem_has_the_module_beside_it_or_a_sentence(folder_of, kind):
+    statement, file = SHARED[kind]
+    text = f"{GOOD}\n\nFACTOR = {{}}\n" if kind == "a stem" else "FACTOR = {}\n"
+    first, second = (folder_of(f"own_{number}", statement, {file: text.format(number)}) for number in (1, 2))
+    assert vars(discover((first,))["own_1"].module)["FACTOR"] == 1
     for folders in ((second,), (first, second)):  # also when Python has imported the other one before
         with pytest.raises(InputError) as caught:
             discover(folders)
-        said = str(caught.value)
-        assert said.startswith(f"{second / 'second_own.py'}, line 4: Python imports shared_by_stems from {first}")
-        assert f", not from {second / 'shared_by_stems'}" in said
-        assert said.endswith("; accepted: a name that no other module has")
-        assert "\n" not in said
+        said = f"{second / 'own_2.py'}, line 4: Python imports shared_by_stems from {first / file}, not from "
+        assert str(caught.value) == f"{said}{second / file}; accepted: a name that no other module has"
+        assert str(second) not in sys.path
 
 
-def test_a_module_beside_a_stem_has_no_name_of_the_library_nor_does_a_folder_hide_one(folder_of):
-    with pytest.raises(InputError, match=r"imports statistics from .*, not from"):
-        discover((folder_of("hidden_own", "statistics"),))
-    folder = folder_of("plain_own", "own_factors")
-    (folder / "statistics").mkdir()
-    (folder / "notes.py").write_text("import statistics\nthis is no Python")
-    (folder / "other_notes.py").write_text("import statistics\n")
-    assert "plain_own" in discover((folder,))
+def test_what_a_module_beside_a_stem_imports_counts_too(folder_of):
+    texts = {"own_parts.py": "from statistics import FACTOR\n", "statistics.py": "FACTOR = 1\n"}
+    with pytest.raises(InputError, match=r"own_parts.py, line 1: Python imports statistics from .*, not from"):
+        discover((folder_of("own_3", "import own_parts", texts),))
+
+
+def test_a_module_beside_a_stem_may_not_have_the_name_of_one_that_python_has_built_in(folder_of):
+    with pytest.raises(InputError, match="line 4: Python imports time from Python itself, not from"):
+        discover((folder_of("own_4", "from time import FACTOR", {"time.py": "FACTOR = 1\n"}),))
+
+
+def test_a_folder_named_as_a_library_is_in_nobodys_way(folder_of, monkeypatch):
+    """Neither as a package spread over folders, as that of NVIDIA's libraries is, nor as a whole one."""
+    libraries = folder_of("libraries", "", {"spread/part.py": "", "whole/__init__.py": "", "whole/other.py": ""})
+    monkeypatch.syspath_prepend(libraries)
+    texts = {
+        "spread/kernel.cu": "",
+        "whole/kernel.cu": "",
+        "tests/test_it.py": "import statistics",
+        "statistics.py": "",
+    }
+    assert "own_5" in discover((folder_of("own_5", "import spread.part\nimport whole.other", texts),))
+    for statement, file in (("from whole import helper", "whole/helper.py"), ("import spread.part", "spread/part.py")):
+        name = f"own_{file[:5]}"
+        with pytest.raises(InputError, match=f"not from .*{file}"):
+            discover((folder_of(name, statement, {file: ""}),))
+
+
+def test_a_folder_that_was_refused_is_forgotten(folder_of):
+    refused = folder_of(
+        "own_6", "from own_factors import FACTOR", {"own_factors.py": "FACTOR = 6\n", "wrong.py": "@variant("}
+    )
+    with pytest.raises(InputError, match=r"wrong\.py"):
+        discover((refused,))
+    other = folder_of("own_7", "from own_factors import FACTOR", {"own_factors.py": "FACTOR = 7\n"})
+    assert vars(discover((other,))["own_7"].module)["FACTOR"] == 7

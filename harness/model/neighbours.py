@@ -1,4 +1,4 @@
-"""What the files of a person import from beside them, and whether Python finds that module and no other.
+"""What variants of one's own import from beside them, and whether Python finds that module and no other.
 
 Python keeps one module for each name, and looks for it in the folders of variants last. So a second folder's ``helper``
 would be the first one's, and a record would name code that never ran.
@@ -9,61 +9,104 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from gravbench.errors import InputError
-from gravbench.model import files, importing, python_code
-from gravbench.model.declaring import declares
+from gravbench.model import files, python_code
 
 PACKAGE = __name__.partition(".")[0]
-INIT = "__init__.py"
 
 
-def check(root: Path) -> None:
-    """Check that whatever files below ``root`` import from beside them is what Python imports under that name.
+def check(root: Path, stems: Iterable[Path]) -> None:
+    """Check that what ``stems`` below ``root`` import from ``root``, directly or not, is what Python imports.
 
     Raises:
-        InputError: another module has the name of one that lies in ``root``, or a file cannot be read.
+        InputError: another module has the name of one that lies in ``root``.
     """
-    for path in importing.sources(root):
+    waiting = list(stems)
+    for path in waiting:  # grows
         for name, line in _imported(path):
-            if name != PACKAGE and (beside := _beside(root, name)) and (found := _found(name, beside)):
-                raise InputError(
-                    f"{path}, line {line}: Python imports {name} from {found}, not from {beside}; "
-                    "accepted: a name that no other module has"
-                )
+            first, *_ = parts = name.split(".")
+            for beside in () if first == PACKAGE else _beside(root, parts):
+                if found := _other(first, beside, root):
+                    raise InputError(
+                        f"{path}, line {line}: Python imports {first} from {found}, not from {beside}; "
+                        "accepted: a name that no other module has"
+                    )
+                if beside not in waiting:
+                    waiting.append(beside)
+
+
+@contextmanager
+def forgetting_what_is_refused() -> Iterator[None]:
+    """Let Python look where it looked before, and forget the modules it found since, if a folder is refused."""
+    before = set(sys.path)
+    try:
+        yield
+    except BaseException:
+        forget(set(sys.path) - before)
+        raise
+
+
+def forget(folders: Iterable[str]) -> None:
+    """Let Python no longer look in these folders, and import anew what it has found there."""
+    for folder in folders:
+        sys.path.remove(folder)
+        for name, module in list(sys.modules.items()):
+            content = getattr(module, "__dict__", {})  # as it is: to ask some modules for more imports them
+            # A package that is spread over folders has no file.
+            places = [content.get("__file__"), *(content.get("__path__") or ())]
+            if any(isinstance(place, str) and Path(place).is_relative_to(folder) for place in places):
+                del sys.modules[name]
 
 
 def _imported(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the first part of each name that a file imports, and its line; nothing where it is not Python."""
+    """Yield each dotted name that a file imports, and its line; nothing where it is not Python."""
     try:
         tree = python_code.tree(files.text(path))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return  # Whoever imports it says what is wrong.
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name.partition(".")[0], node.lineno) for alias in node.names)
+            yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.partition(".")[0], node.lineno
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
 
 
-def _beside(root: Path, name: str) -> Path | None:
-    """Return the module or package of this name in a folder; None where there is none, or it declares a variant."""
-    file, package = root / f"{name}.py", root / name
-    if file.is_file():
-        return None if declares(file) else file
-    return package if package.is_dir() else None
+def _beside(root: Path, parts: list[str]) -> Iterator[Path]:
+    """Yield the files below a folder that Python would run for a dotted name, packages before what is in them."""
+    for count in range(1, len(parts) + 1):
+        place = root.joinpath(*parts[:count])
+        file = next(
+            (file for file in (place / "__init__.py", place.with_name(f"{place.name}.py")) if file.is_file()), None
+        )
+        if file is not None:
+            yield file
 
 
-def _found(name: str, beside: Path) -> Path | None:
-    """Return where else Python has a module of this name, or would find it: a file, or the folder of a package."""
+def _other(first: str, beside: Path, root: Path) -> Path | str | None:
+    """Return where Python has, or would find, another module than this one, whose name begins with ``first``."""
     try:
-        spec = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(first)
     except (ImportError, ValueError):  # A module that was put there by hand says nothing of its place.
         return None
-    if spec is None or (spec.origin and beside.is_dir() and not (beside / INIT).exists()):
-        return None  # A folder that is no package may be called as a library is.
-    places = list(spec.submodule_search_locations or [])
-    found = Path(places[0] if places else spec.origin or sys.executable).resolve()
-    return None if found == beside.resolve() else found
+    if spec is None:
+        return None
+    if spec.origin is not None:
+        own = {(root / first / "__init__.py").resolve(), (root / f"{first}.py").resolve()}
+        found = Path(spec.origin).resolve() if spec.has_location else "Python itself"
+        return None if found in own else found
+    return _in_namespace(spec, beside, root / first)
+
+
+def _in_namespace(spec: ModuleSpec, beside: Path, package: Path) -> Path | None:
+    """Return where a package that is spread over folders has another module than this one first."""
+    places = [Path(place) for place in spec.submodule_search_locations or ()]
+    if not beside.is_relative_to(package):
+        return places[0]
+    files_there = (place / beside.relative_to(package) for place in places)
+    found = next((file for file in files_there if file.is_file()), beside)
+    return None if found.resolve() == beside.resolve() else found

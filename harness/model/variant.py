@@ -391,24 +391,39 @@ def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
         InputError: a folder is missing, a stem cannot be read or imported, two have one name, a parent does not exist,
             or Python imports another module than the one beside a stem.
     """
-    variants: dict[str, Variant] = {}
-    for root in (BUILT_IN, *extra):
-        if not root.is_dir():
-            raise InputError(f"{root}: no such folder of variants")
-        if root != BUILT_IN and str(root.resolve()) not in sys.path:
-            # Lets variants of one's own share a module that lies beside them.
-            sys.path.append(str(root.resolve()))
-        if root != BUILT_IN:
-            neighbours.check(root.resolve())
-        for path in importing.sources(root.resolve()):
-            if path == root.resolve() / f"{NO_NAME}.py":
-                raise InputError(f"{path}: Python would import it for the package {NO_NAME}; accepted: another name")
-            if not declares(path):
-                continue
-            variant = _load(path)
-            if variant.name in variants:
-                raise InputError(f"{path}: variant {variant.name} is already declared by {variants[variant.name].path}")
-            variants[variant.name] = variant
+    with neighbours.forgetting_what_is_refused():
+        variants: dict[str, Variant] = {}
+        for root in (BUILT_IN, *extra):
+            for path in _stems(root):
+                variant = _load(path)
+                if variant.name in variants:
+                    other = variants[variant.name].path
+                    raise InputError(f"{path}: variant {variant.name} is already declared by {other}")
+                variants[variant.name] = variant
+        return _ordered(variants)
+
+
+def _stems(root: Path) -> list[Path]:
+    """List the files of a folder that declare a variant; those of one's own may share a module beside them."""
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder of variants")
+    folder = root.resolve()
+    stems = [path for path in importing.sources(folder) if _is_stem(path, folder)]
+    if root != BUILT_IN:
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
+        neighbours.check(folder, stems)
+    return stems
+
+
+def _is_stem(path: Path, folder: Path) -> bool:
+    if path == folder / f"{NO_NAME}.py":
+        raise InputError(f"{path}: Python would import it for the package {NO_NAME}; accepted: another name")
+    return declares(path)
+
+
+def _ordered(variants: Mapping[str, Variant]) -> dict[str, Variant]:
+    """Put parents before their children."""
     for variant in variants.values():
         if variant.parent is not None and variant.parent not in variants:
             raise InputError(
