@@ -754,6 +754,31 @@ def test_figures_are_written_as_svg_and_png(tmp_path):
         assert (tmp_path / "figures" / f"{stem}.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.parametrize(
+    ("times", "longest"),
+    [
+        ([1.0] * 9 + [100.0], 1.25),  # one of ten
+        ([1.0] * 8 + [90.0, 100.0], 100.0),  # too many
+        ([1.0] * 8 + [4.9], 4.9),  # too few variants
+        ([1.0] * 18 + [30.0, 200.0], 1.25),
+        ([1.0] * 18 + [4.0, 200.0], 5.0),
+        ([1.0] * 19 + [4.0], 4.0),  # not far longer
+    ],
+)
+def test_a_bar_of_the_ladder_that_is_far_longer_than_all_others_is_cut(times, longest):
+    rows = [
+        {"variant": f"v{i}", "toolkit": "cupy", "time": time, "low": time, "high": time, "end": time}
+        | {"label": f"cupy {time}", "short label": "cupy", "open": False}
+        for i, time in enumerate(times)
+    ]
+    assert charts.longest_drawn(rows) == longest
+    drawn = charts.ladder(rows)["datasets"]["rows"]
+    assert [row["time"] for row in drawn] == times
+    assert max(row["drawn"] for row in drawn) == longest
+    cut = [row["label"].endswith(" »") for row in drawn]
+    assert cut == [row["short label"].endswith(" »") for row in drawn] == [time > longest for time in times]
+
+
 def test_the_figure_of_the_whole_ladder_has_the_numbers_of_its_table():
     page = (ROOT / "docs" / "ladder.md").read_text("utf-8")
     svg, *_ = re.findall(r"!\[[^]]+\]\(\.\./(reports/h200/figures/ladder-[^)]+\.svg)\)", page)

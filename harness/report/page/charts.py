@@ -44,6 +44,12 @@ NARROW = 280
 """Pixels of a view on a phone, at most."""
 SHORTEST_BAR = 0.2
 """The longest bar of a narrow ladder, as a part of the width."""
+CUT = "»"
+"""Behind the label of a bar of the ladder that is longer than it is drawn."""
+FAR_LONGER = 5
+"""How many times as long as all others a bar is that is cut."""
+CUT_OF = 10
+"""Of so many variants, one may have bars that are cut."""
 MOST_POWERS = 12
 """Powers of two beside one axis."""
 ROWS = "rows"
@@ -55,6 +61,27 @@ SIGNS: Mapping[str, tuple[Any, Sequence[Any]]] = {
 }
 
 
+def longest_drawn(rows: Sequence[Row]) -> float:
+    """Return the time at which bars end: that of the longest one, or a quarter above the rest if few are far longer.
+
+    Otherwise one variant that is a hundred times as slow would leave all others without a visible bar.
+    """
+    ends: dict[str, float] = {}
+    for row in rows:
+        ends[row["variant"]] = max(row["end"], ends.get(row["variant"], 0.0))
+    longest_first = sorted(ends.values(), reverse=True)
+    for count in range(len(longest_first) // CUT_OF, 0, -1):
+        if longest_first[count - 1] > FAR_LONGER * longest_first[count]:
+            return 1.25 * longest_first[count]
+    return longest_first[0]
+
+
+def _cut(row: Row, most: float) -> Row:
+    sign = f" {CUT}" if row["end"] > most else ""
+    labels = {name: row[name] + sign for name in ("label", "short label")}
+    return {**row, **labels, "drawn": min(row["time"], most), "drawn end": min(row["end"], most)}
+
+
 @debug_mode(arg=False)
 def ladder(rows: Sequence[Row]) -> Spec:
     """Bars of ``time`` (with ``low`` and ``high``): a group per variant, a bar per toolkit, each with a ``label``.
@@ -62,16 +89,17 @@ def ladder(rows: Sequence[Row]) -> Spec:
     A narrow view shows the ``short label`` instead. An ``open`` row, whose time nothing bounds, has a dashed line from
     edge to edge, below its label.
 
-    The rows of a variant stand together, and in the order of the toolkits.
+    The rows of a variant stand together, and in the order of the toolkits. Bars beyond ``longest_drawn`` are cut.
     """
-    most = max(row["end"] for row in rows) or 1.0
+    most = longest_drawn(rows) or 1.0
     # An axis of one place a bar, so that nobody's place is kept free; the first of a group has the variant's name, the
     # others and the gap behind a group have a tab in theirs, and no label.
     places: list[str] = []
     placed: list[Row] = []
     for variant, rows_of_variant in groupby(rows, lambda row: row["variant"]):
         bars = [
-            {**row, "bar": f"{variant}\t{row['toolkit']}" if i else variant} for i, row in enumerate(rows_of_variant)
+            {**_cut(row, most), "bar": f"{variant}\t{row['toolkit']}" if i else variant}
+            for i, row in enumerate(rows_of_variant)
         ]
         placed += bars
         places += [*(bar["bar"] for bar in bars), f"{variant}\tend"]
@@ -81,17 +109,19 @@ def ladder(rows: Sequence[Row]) -> Spec:
         tooltip=_tooltip("variant", "toolkit", "configuration", "ips", "ms", "± %", "untimed", "changed"),
     )
     # The longest bar leaves room for its label, however wide the view is.
-    letters, narrow_letters = (max(len(row[label]) for row in rows) for label in ("label", "short label"))
+    letters, narrow_letters = (max(len(row[label]) for row in placed) for label in ("label", "short label"))
     room = f"(width < {NARROW} ? {narrow_letters * NARROW_LETTER} : {letters * LETTER})"
     end = alt.expr(f"{most} * width / max(width - {room}, width * {SHORTEST_BAR})")
     scale = alt.Scale(domainMin=0, domainMax=end, nice=False)
     drawn = base.mark_bar().encode(
-        x=alt.X("time:Q", title=MILLISECONDS, scale=scale, axis=alt.Axis(tickCount=4)),
+        x=alt.X("drawn:Q", title=MILLISECONDS, scale=scale, axis=alt.Axis(tickCount=4)),
         color=_signs("variant", list(dict.fromkeys(row["variant"] for row in rows)), "color")["color"].legend(None),
     )
-    intervals = base.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q", title=MILLISECONDS), x2=alt.X2("high:Q"))
+    intervals = base.mark_rule(strokeWidth=1.5, clip=True).encode(
+        x=alt.X("low:Q", title=MILLISECONDS), x2=alt.X2("high:Q")
+    )
     text = alt.expr(f"width < {NARROW} ? datum['short label'] : datum.label")
-    labels = base.mark_text(align="left", baseline="middle", dx=5, text=text).encode(x=alt.X("end:Q"))
+    labels = base.mark_text(align="left", baseline="middle", dx=5, text=text).encode(x=alt.X("drawn end:Q"))
     if any(row.get("open") for row in rows):
         # From edge to edge: without a place on the axis it is as wide as the view.
         edges = base.transform_filter("datum.open").mark_rule(strokeWidth=1, strokeDash=[3, 3], yOffset=9)
