@@ -799,6 +799,14 @@ def test_the_figure_of_the_whole_ladder_has_the_numbers_of_its_table():
         )
 
 
+@pytest.mark.parametrize(("slowest", "said"), [(1.0, True), (0.02, False)])
+def test_the_caption_of_the_ladder_says_what_the_sign_of_a_cut_bar_means(slowest, said):
+    names = [name for name, variant in VARIANTS.items() if "cupy" in variant.toolkits][:10]
+    records = [record(name, 0.01, timed="force") for name in names[:-1]] + [record(names[-1], slowest, timed="force")]
+    (group,) = figures.groups(Content([records], parents(VARIANTS)))
+    assert group.ladder.caption.endswith(" A bar with » is longer than it is drawn.") == said
+
+
 def test_the_page_marks_other_sources_names_rows_and_shows_times():
     today = environment.fingerprint(record("tiled", timed="force"), VARIANTS["tiled"], None).code_sha256
     records = [

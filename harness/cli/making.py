@@ -40,9 +40,10 @@ def new(
     Writes NAME.cu (CUDA C for CuPy and PyCUDA), NAME.py (axes, launch code, the same kernel for Numba) and NAME.yaml.
     """
     from gravbench.model.interaction_files import RESERVED
-    from gravbench.model.variant import NO_NAME, discover
+    from gravbench.model.neighbours import PACKAGE
+    from gravbench.model.variant import discover
 
-    if not NAME.fullmatch(name) or keyword.iskeyword(name) or name in (*RESERVED, NO_NAME):
+    if not NAME.fullmatch(name) or keyword.iskeyword(name) or name in (*RESERVED, PACKAGE):
         raise InputError(
             f"{name}: not a valid name; accepted: up to 60 lower-case letters, digits and _, "
             "no keyword of Python or C++"

@@ -18,6 +18,7 @@ from gravbench.errors import InputError
 from gravbench.model import files, python_code
 
 PACKAGE = __name__.partition(".")[0]
+"""No variant of one's own has the name of the package, because its folder is where Python looks for modules."""
 
 
 def check(root: Path, stems: Iterable[Path]) -> None:

@@ -376,10 +376,6 @@ def _load(path: Path) -> Variant:
     return variant
 
 
-NO_NAME = __name__.partition(".")[0]
-"""No variant of one's own has the name of the package, because its folder is where Python looks for modules."""
-
-
 @lru_cache
 @one_thread_at_a_time
 def discover(extra: Sequence[Path] = ()) -> Mapping[str, Variant]:
@@ -408,18 +404,14 @@ def _stems(root: Path) -> list[Path]:
     if not root.is_dir():
         raise InputError(f"{root}: no such folder of variants")
     folder = root.resolve()
-    stems = [path for path in importing.sources(folder) if _is_stem(path, folder)]
+    if (file := folder / f"{neighbours.PACKAGE}.py").is_file():
+        raise InputError(f"{file}: Python would import it for the package {neighbours.PACKAGE}; accepted: another name")
+    stems = [path for path in importing.sources(folder) if declares(path)]
     if root != BUILT_IN:
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
         neighbours.check(folder, stems)
     return stems
-
-
-def _is_stem(path: Path, folder: Path) -> bool:
-    if path == folder / f"{NO_NAME}.py":
-        raise InputError(f"{path}: Python would import it for the package {NO_NAME}; accepted: another name")
-    return declares(path)
 
 
 def _ordered(variants: Mapping[str, Variant]) -> dict[str, Variant]:

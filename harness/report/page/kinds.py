@@ -101,7 +101,7 @@ def ladder(
     caption += "".join(f" {note}." for note in sign_notes(shown) + here.notes(shown, "bar"))
     caption += f" Preparation that is not timed, in s: {prepared}." if prepared else ""
     caption += said_unbounded(rows, "a dashed line along the bar from edge to edge")
-    if any(row["end"] > charts.longest_drawn(rows) for row in rows):
+    if max(row["end"] for row in rows) > charts.longest_drawn(rows):
         caption += f" A bar with {charts.CUT} is longer than it is drawn."
     return figure_of("ladder", f"The ladder at n = {n:,}", caption, charts.ladder(rows), title)
 
